@@ -58,7 +58,9 @@ class Tiers(Segments):
             for hour in hours
         )
 
-    def snapshot(self, questions: Sequence[SegmentQuery], _tiers: TierQuery | None = None) -> Snapshot:
+    def snapshot(
+        self, questions: Sequence[SegmentQuery], _tiers: TierQuery | None = None, _counted: object = None
+    ) -> Snapshot:
         """All hold the metric that is asked for."""
         found = (
             tuple(s for s in self.rows if s.min_ns <= one.end_ns and s.max_ns >= one.start_ns)

@@ -6,7 +6,7 @@ A language is a value: the functions that this path calls, in one row of `langua
     query = await engine.prepare(PROMQL, "up", PromQLRequest("acme", 0, 60_000, 15_000))
     joined = await engine.collect(query)                          the whole answer
     async for piece in engine.run(query, sink): ...               piece by piece
-    print(await engine.explain(query))
+    print(engine.explain(query))
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -35,7 +35,7 @@ from lakerunner_query.errors import (
 )
 from lakerunner_query.fairness import FairTurns, QueueFullError
 from lakerunner_query.protocol.units import INDEX, Missing, Unit
-from resources.index.types import Segment, TierView
+from resources.index.types import CountQuery, Segment, TierView
 
 MAX_STEPS = 11_000
 PREPARING, MOST_PREPARING = 6, 200
@@ -149,8 +149,8 @@ class Language(Generic[RequestT, PlanT, AnswerT, ResultT]):
     decode: Callable[[bytes], AnswerT]
     """Answer of one unit, as the worker encoded it."""
     merge: Callable[[PreparedQuery[RequestT, PlanT, AnswerT, ResultT], Limits], Merge[AnswerT, ResultT]]
-    explain: Callable[[PreparedQuery[RequestT, PlanT, AnswerT, ResultT], Cut, int], Iterable[str]]
-    """Lines about a query, its units and the live segments of the dataset."""
+    explain: Callable[[PreparedQuery[RequestT, PlanT, AnswerT, ResultT], Cut], Iterable[str]]
+    """Lines about a query and its units."""
     advice: str
     """Advice to a caller whose query takes too long."""
     is_planned_quickly: Callable[[str], bool] = lambda _: False
@@ -176,6 +176,8 @@ class PreparedQuery(Generic[RequestT, PlanT, AnswerT, ResultT]):
     """Value of `now` in templates, the same for all rows."""
     outdated: str = ""
     """Reason why the segments may not be those of now; empty: they are."""
+    live: int | None = None
+    """Live segments of the dataset as of the same moment; None where they were not counted."""
 
     @property
     def missing(self) -> dict[str, Missing]:
@@ -269,10 +271,12 @@ class Engine:
         text: str,
         request: RequestT,
         now_ns: int = 0,
+        *,
+        is_explained: bool = False,
     ) -> PreparedQuery[RequestT, PlanT, AnswerT, ResultT]:
         """Plan the query and locate its segments; raise what is wrong with it.
 
-        `now_ns` is the `now` of a query that goes on.
+        `now_ns` is the `now` of a query that goes on. Live segments are counted if it `is_explained`.
         """
         timeout_s = min(request.timeout_s or self.limits.timeout_s, self.limits.timeout_s)
         deadline = asyncio.get_running_loop().time() + timeout_s
@@ -281,10 +285,13 @@ class Engine:
                 plan = language.plan(text, request, self.limits)
             else:
                 plan = await run_sync(language.plan, text, request, self.limits)
-            found = await self._locator.look_up(language.lookup(plan, request), deadline)
+            lookup = language.lookup(plan, request)
+            if is_explained:
+                lookup = replace(lookup, counted=CountQuery(request.org, language.dataset))
+            found = await self._locator.look_up(lookup, deadline)
         return PreparedQuery(
             language, text, request, plan, found.segments, found.tiers, deadline, timeout_s,
-            now_ns or time.time_ns(), found.outdated,
+            now_ns or time.time_ns(), found.outdated, found.live,
         )  # fmt: skip
 
     async def run(
@@ -328,18 +335,9 @@ class Engine:
         """Answer a question that has no text."""
         return await self.collect(await self.prepare(language, "", request))
 
-    async def explain(self, query: PreparedQuery[RequestT, PlanT, AnswerT, ResultT]) -> str:
+    def explain(self, query: PreparedQuery[RequestT, PlanT, AnswerT, ResultT]) -> str:
         """Describe what is read, what the index pruned, and how the query is cut."""
-        cut = self.cut(query)
-        advice = query.language.advice
-        async with (
-            _until(query.deadline, query.timeout_s, advice),
-            self.admission.prepare(query.request.org),
-        ):
-            live = await self._locator.live_segments(
-                query.request.org, query.language.dataset, query.deadline
-            )
-        return "\n".join(query.language.explain(query, cut, live))
+        return "\n".join(query.language.explain(query, self.cut(query)))
 
     async def _join_shards(
         self, query: PreparedQuery[RequestT, PlanT, AnswerT, ResultT], cut: Cut

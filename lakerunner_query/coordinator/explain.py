@@ -35,10 +35,13 @@ from lakerunner_query.protocol.units import LogMetricUnit, MetricUnit
 from resources.index.types import Segment
 
 
-def explain_segments(query: PreparedQuery[Any, Any, Any, Any], _: Cut, live: int) -> Iterator[str]:
+def explain_segments(query: PreparedQuery[Any, Any, Any, Any], _: Cut) -> Iterator[str]:
     """Say how many segments the index pruned; all there is to say of a question without a text."""
-    left = len(query.distinct_segments)
-    yield f"segments: {live} live, {live - left} pruned by time and terms, {left} may match"
+    left, live = len(query.distinct_segments), query.live
+    if live is None:
+        yield f"segments: {left} may match; the live ones are not counted"
+    else:
+        yield f"segments: {live} live, {live - left} pruned by time and terms, {left} may match"
 
 
 def _to_fetch(segments: Sequence[Segment]) -> str:
@@ -46,7 +49,7 @@ def _to_fetch(segments: Sequence[Segment]) -> str:
     return f"object store: at most {size} bytes, in {len(segments)} objects, less what is in caches"
 
 
-def explain_promql(query: PromQLQuery, cut: Cut, live: int) -> Iterator[str]:
+def explain_promql(query: PromQLQuery, cut: Cut) -> Iterator[str]:
     steps, units = query.plan.steps, list(cut.units)
     yield f"query: {to_text(query.plan.expr)}"
     if query.request.step_ms:
@@ -55,7 +58,7 @@ def explain_promql(query: PromQLQuery, cut: Cut, live: int) -> Iterator[str]:
         yield f"step: one, at {steps.end_ms}"
     for read, segments in zip(query.plan.reads, query.segments, strict=True):
         yield _selector_line(read, segments)
-    yield from explain_segments(query, cut, live)
+    yield from explain_segments(query, cut)
     yield _to_fetch(query.distinct_segments)
     yield from map(_choice_line, compare_rollups(query))
     yield f"slices: {len(units)}"
@@ -94,7 +97,7 @@ def _sizes(segments: Sequence[Segment]) -> str:
     return f"{len(segments)} segments, {rows} rows, {size} bytes"
 
 
-def explain_log_samples(query: LogSamplesQuery, cut: Cut, live: int) -> Iterator[str]:
+def explain_log_samples(query: LogSamplesQuery, cut: Cut) -> Iterator[str]:
     plan, units = query.plan, list(cut.units)
     yield f"query: {print_query(plan.expr)}"
     if query.request.step_ns:
@@ -105,7 +108,7 @@ def explain_log_samples(query: LogSamplesQuery, cut: Cut, live: int) -> Iterator
     for read, found, segments in zip(plan.reads, plan.pipelines, query.segments, strict=True):
         yield from _range_lines(read, found, segments)
     yield from (f"{way}: {text}" for way, text in ways(plan.expr))
-    yield from explain_segments(query, cut, live)
+    yield from explain_segments(query, cut)
     yield _to_fetch(query.distinct_segments)
     yield f"slices: {len(units)}"
     yield from (_log_slice_line(unit) for unit in units if isinstance(unit, LogMetricUnit))
@@ -121,10 +124,10 @@ def _log_slice_line(unit: LogMetricUnit) -> str:
     return f"  steps {unit.start_ns} to {last} ({unit.steps}): {len(unit.segments)} segments"
 
 
-def explain_log_lines(query: LogLinesQuery, cut: Cut, live: int) -> Iterator[str]:
+def explain_log_lines(query: LogLinesQuery, cut: Cut) -> Iterator[str]:
     yield explain_lines(query.plan)
     if not isinstance(query.plan.plan, Nothing):
-        yield from explain_segments(query, cut, live)
+        yield from explain_segments(query, cut)
         yield _to_fetch(query.distinct_segments)
         size, slices = sum(s.bytes for s in query.distinct_segments), len(list(cut.units))
         yield f"bytes: {size}; slices: {slices}, stopping once {query.request.limit} rows exist"

@@ -97,7 +97,7 @@ class LakeQL:
         answer = await self._prepare(text, request)
         try:
             if answer.plan.is_explained:
-                answer.become_explanation(await self._describe_plan(answer))
+                answer.become_explanation(self._describe_plan(answer))
             else:
                 await answer.evaluate_functions()
         except BaseException:
@@ -117,12 +117,14 @@ class LakeQL:
         return (await asyncio.to_thread(plan_lakeql, _as_sql(text), request)).parameters
 
     async def explain(self, text: str, request: LakeQLRequest) -> str:
-        async with await self._prepare(text, request) as answer:
-            return await self._describe_plan(answer)
+        async with await self._prepare(text, request, is_explained=True) as answer:
+            return self._describe_plan(answer)
 
-    async def _prepare(self, text: str, request: LakeQLRequest) -> Answer:
+    async def _prepare(self, text: str, request: LakeQLRequest, *, is_explained: bool = False) -> Answer:
         asked = request.at(time.time_ns(), self._window_s)
-        query = await self._engine.prepare(LAKEQL, _as_sql(text), asked, asked.now_ns)
+        query = await self._engine.prepare(
+            LAKEQL, _as_sql(text), asked, asked.now_ns, is_explained=is_explained
+        )
         answer = Answer(self._engine, query, await asyncio.to_thread(self._desk, text), self._desks)
         try:
             await answer.bind(await self._all_types(query), await self._catalogues(query))
@@ -179,8 +181,8 @@ class LakeQL:
             found[read.number] = catalogue(read.name, types, facts)
         return found
 
-    async def _describe_plan(self, answer: Answer) -> str:
-        lines = [await self._engine.explain(answer.query)]
+    def _describe_plan(self, answer: Answer) -> str:
+        lines = [self._engine.explain(answer.query)]
         for scan in answer.bound.scans:
             lines.append(f"scan {scan.number}, {scan.form}: {scan.sql}")
             lines += [f"  only rows with {one.column} among {len(one.values)} values" for one in scan.keys]

@@ -31,9 +31,10 @@ from lakerunner_query.plan.lakeql import (
     plan_lakeql,
 )
 from lakerunner_query.plan.lakeql_pushdown import Scan
+from lakerunner_query.plan.logql import LOGS
 from lakerunner_query.plan.slices import RowSliceSizes, cut_slices
 from lakerunner_query.protocol.units import Missing, SchemaUnit, TableUnit, UnitReport, segment_ref
-from resources.index.types import Segment, SegmentQuery
+from resources.index.types import CountQuery, Segment, SegmentQuery
 from resources.lake.currency import current_partitions
 from resources.lake.frequency import AS_SENT, ROLLUPS, rollup_of
 from resources.lake.timecut import HOUR_NS, cut, to_datetime
@@ -87,14 +88,15 @@ def plan_statement(text: str, request: LakeQLRequest, _: Limits) -> LakePlan:
 def look_up_tables(plan: LakePlan, request: LakeQLRequest) -> Lookup:
     """Ask for the segments of every table, and how current its rollups are, all as of one moment."""
     segments = tuple(_segments_of(read, request.org) for read in plan.tables)
+    counted = CountQuery(request.org, LOGS) if plan.is_explained else None
     rolled = [read for read in plan.tables if read.table.frequency_ms]
     if not rolled:
-        return Lookup(segments)
+        return Lookup(segments, counted=counted)
     coarsest = max(read.table.frequency_ms for read in rolled)
     frequencies = tuple(one.frequency_ms for one in ROLLUPS if one.frequency_ms <= coarsest)
     first = min(read.start_ns for read in rolled) // NS_PER_MS
     last = min(max(read.end_ns for read in rolled), plan.now_ns) // NS_PER_MS
-    return Lookup(segments, RollupLookup(request.org, frequencies, first, max(first, last)))
+    return Lookup(segments, RollupLookup(request.org, frequencies, first, max(first, last)), counted)
 
 
 def outdated_rollups(query: LakeQuery) -> Iterator[str]:
@@ -183,7 +185,7 @@ def merge_tables(_query: LakeQuery, _limits: Limits) -> Tables:
     return Tables()
 
 
-def explain_tables(query: LakeQuery, _: Cut, live: int) -> Iterator[str]:
+def explain_tables(query: LakeQuery, _: Cut) -> Iterator[str]:
     for read, segments in zip(query.plan.tables, query.segments, strict=True):
         until = "" if read.end_ns >= OPEN_NS else f" to {read.end_ns}"
         size = sum(one.bytes for one in segments)
@@ -196,4 +198,5 @@ def explain_tables(query: LakeQuery, _: Cut, live: int) -> Iterator[str]:
             step = f", step {function.step}" if function.step else ""
             text = " ".join(function.text.split())
             yield f"read {function.number}: {function.language}('{text}'){step} from {function.start_ns}"
-    yield f"segments of logs: {live} live"
+    if query.live is not None:
+        yield f"segments of logs: {query.live} live"

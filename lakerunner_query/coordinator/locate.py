@@ -23,7 +23,7 @@ from lakerunner_query.plan.logql import ReadStreams
 from lakerunner_query.plan.promql import Reads
 from resources.index import postgres
 from resources.index.contract import QueryIndex
-from resources.index.types import ApiKey, MetricFamily, SegmentQuery, Snapshot, TierQuery
+from resources.index.types import ApiKey, CountQuery, MetricFamily, SegmentQuery, Snapshot, TierQuery
 from resources.lake.frequency import AS_SENT
 from resources.lake.layout import Signal
 from resources.lake.metric_families import possible_families
@@ -73,6 +73,8 @@ class Lookup:
     segments: tuple[SegmentQuery | None, ...]
     """Segments by selector; None where a selector contradicts itself and reads nothing."""
     rollups: RollupLookup | None = None
+    counted: CountQuery | None = None
+    """Dataset whose live segments are counted, for a query that is explained."""
 
 
 def rows_query(streams: ReadStreams, *, names: bool = False) -> SegmentQuery:
@@ -143,15 +145,15 @@ class Locator:
         """Answer all questions of a query as of one moment; segments by selector."""
         questions = [question for question in lookup.segments if question is not None]
         tiers = None if lookup.rollups is None else _tier_query(lookup.rollups)
-        if not questions and tiers is None:
+        if not questions and tiers is None and lookup.counted is None:
             return Snapshot(((),) * len(lookup.segments))
         if self._keeping is not None and self._replicas.touch(questions, tiers):
             self._wake.set()
-        asking = partial(self._index.snapshot, questions, tiers)
+        asking = partial(self._index.snapshot, questions, tiers, lookup.counted)
         found = await self._ask_or_recall(asking, partial(self._recall, questions, tiers), deadline)
         answers = iter(found.segments)
         segments = tuple(() if question is None else next(answers) for question in lookup.segments)
-        return Snapshot(segments, found.tiers, found.outdated)
+        return Snapshot(segments, found.tiers, found.outdated, found.live)
 
     def _recall(self, questions: Sequence[SegmentQuery], tiers: TierQuery | None) -> Snapshot | None:
         org = questions[0].org if questions else tiers.org if tiers else ""
@@ -188,9 +190,6 @@ class Locator:
                 self._keys.clear()
             self._keys[key_hash] = now, found
         return found
-
-    async def live_segments(self, org: str, dataset: str, deadline: float) -> int:
-        return await self._ask(partial(self._index.count_segments, org, dataset), deadline)
 
     async def metric_families(self, org: str, since_ms: int, metric: str) -> list[MetricFamily]:
         """List what remote write told of metric families lately; `metric` narrows it to that one."""

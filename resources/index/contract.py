@@ -28,6 +28,7 @@ from resources.index.types import (
     BatchKind,
     BatchPlan,
     Claim,
+    CountQuery,
     DeadLetter,
     DueBatch,
     DuePartition,
@@ -96,8 +97,13 @@ class MetadataIndex(Protocol):
 class QueryIndex(KeyIndex, MetadataIndex, Protocol):
     """Index as queries see it."""
 
-    def snapshot(self, questions: Sequence[SegmentQuery], tiers: TierQuery | None = None) -> Snapshot:
-        """Answer all questions of one query as of one moment.
+    def snapshot(
+        self,
+        questions: Sequence[SegmentQuery],
+        tiers: TierQuery | None = None,
+        counted: CountQuery | None = None,
+    ) -> Snapshot:
+        """Answer all questions of one query as of one moment; `counted` is for those that are explained.
 
         Segments of two moments hold the same rows twice, or not at all, when a compaction commits in between.
         """
@@ -113,9 +119,6 @@ class QueryIndex(KeyIndex, MetadataIndex, Protocol):
 
         Terms of the questions count for nothing. At most `most` segments are listed of a question.
         """
-
-    def count_segments(self, org: str, dataset: str) -> int:
-        """Count the live segments of a dataset, for `EXPLAIN`'s considered/pruned line."""
 
 
 class StatusIndex(Protocol):

@@ -351,6 +351,14 @@ class SegmentQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class CountQuery:
+    """Question how many live segments a dataset has, whatever their time."""
+
+    org: str
+    dataset: str
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Answers to all questions of one query, as of one moment."""
 
@@ -359,6 +367,8 @@ class Snapshot:
     tiers: TierView = TierView((), ())
     outdated: str = ""
     """Reason why these are not the answers of now: they were remembered; empty: they are."""
+    live: int | None = None
+    """Live segments of the dataset; None where nobody counted them."""
 
 
 @dataclass(frozen=True, slots=True)

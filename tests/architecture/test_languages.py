@@ -26,7 +26,7 @@ from lakerunner_query.coordinator.engine import (
 from lakerunner_query.coordinator.explain import explain_segments
 from lakerunner_query.coordinator.locate import Locator, Lookup
 from lakerunner_query.errors import LimitExceededError, ParseError, QueryTimeoutError
-from resources.index.types import Segment, SegmentQuery, Snapshot
+from resources.index.types import CountQuery, Segment, SegmentQuery, Snapshot
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ def cut(query: PreparedQuery[Any, tuple[str, ...], int, int], _workers: int, _: 
     return all_at_once([ToyUnit("", query.plan, one.key) for one in query.distinct_segments])
 
 
-def explain(query: PreparedQuery[Any, Any, Any, Any], cut: Cut, live: int) -> Iterator[str]:
+def explain(query: PreparedQuery[Any, Any, Any, Any], cut: Cut) -> Iterator[str]:
     yield f"words: {len(query.plan)}"
-    yield from explain_segments(query, cut, live)
+    yield from explain_segments(query, cut)
 
 
 TOY: Language[ToyRequest, tuple[str, ...], int, int] = Language(
@@ -88,16 +88,16 @@ TOY: Language[ToyRequest, tuple[str, ...], int, int] = Language(
 
 
 class Index:
-    def snapshot(self, questions: Sequence[SegmentQuery], _tiers: object) -> Snapshot:
+    def snapshot(
+        self, questions: Sequence[SegmentQuery], _tiers: object, counted: CountQuery | None
+    ) -> Snapshot:
         (query,) = questions
         assert (query.org, query.dataset) == ("acme", "toys")
         one = msgspec.convert(dict.fromkeys([field.name for field in fields(Segment)]), dict[str, Any])
         return Snapshot(
-            (tuple(Segment(**one | {"segment_id": key, "key": key, "min_ns": 0}) for key in "abc"),)
+            (tuple(Segment(**one | {"segment_id": key, "key": key, "min_ns": 0}) for key in "abc"),),
+            live=None if counted is None else 40,
         )
-
-    def count_segments(self, *_: object) -> int:
-        return 40
 
 
 class Workers:
@@ -147,12 +147,19 @@ def test_a_toy_language_is_answered_in_order_and_stops_when_it_is_full() -> None
     assert workers.is_closed
 
 
-def test_it_is_explained() -> None:
-    async def explained() -> str:
+def explained(*, is_explained: bool) -> str:
+    async def explanation() -> str:
         one = engine(Workers())
-        return await one.explain(await one.prepare(TOY, "a bc", ToyRequest("acme")))
+        return one.explain(await one.prepare(TOY, "a bc", ToyRequest("acme"), is_explained=is_explained))
 
-    assert asyncio.run(explained()) == "words: 2\nsegments: 40 live, 37 pruned by time and terms, 3 may match"
+    return asyncio.run(explanation())
+
+
+def test_it_is_explained_from_the_snapshot_of_the_query() -> None:
+    assert explained(is_explained=True) == (
+        "words: 2\nsegments: 40 live, 37 pruned by time and terms, 3 may match"
+    )
+    assert explained(is_explained=False) == ("words: 2\nsegments: 3 may match; the live ones are not counted")
 
 
 def test_its_errors_and_its_advice_reach_the_caller() -> None:

@@ -344,7 +344,6 @@ def test_queries_see_only_their_organisation_time_and_terms(index: Index) -> Non
     assert len(index.find_segments(everything(start_ns=HOUR + 100))) == 2
     assert index.find_segments(everything(start_ns=HOUR + 101)) == []
     assert index.find_segments(everything(collectors=("d",))) == []
-    assert index.count_segments("acme", "logs") == 2
 
 
 def test_segments_are_read_back_as_they_were_written(index: Index) -> None:

@@ -15,6 +15,7 @@ from resources.index.postgres import PostgresIndex
 from resources.index.types import (
     BatchKind,
     BatchPlan,
+    CountQuery,
     Publication,
     Segment,
     SegmentQuery,
@@ -28,6 +29,7 @@ from resources.lake.timecut import HOUR_NS
 from tests.contract.test_index_tiers import DAY_START, FREQUENCIES, HOUR, Index, segment
 
 WEB, DB, BOTH = (1,), (2,), (1, 2)
+COUNTED = CountQuery("acme", "metrics")
 TIERS = TierQuery("acme", Signal.METRICS, FREQUENCIES, DAY_START, HOUR + HOUR_NS)
 
 
@@ -78,6 +80,15 @@ def test_segments_come_back_by_question_with_tiers_beside_them(index: Index) -> 
     assert found.tiers == index.tier_view("acme", Signal.METRICS, FREQUENCIES, DAY_START, HOUR + HOUR_NS)
     assert ids(found.tiers.segments) == [1, 2, 3]
     assert [one.version for one in found.tiers.partitions if one.frequency_ms == 0] == [1]
+    assert found.live is None
+
+
+def test_live_segments_are_counted_whatever_is_asked_of_them(index: Index) -> None:
+    publish(index, [segment(1, terms=WEB), segment(2, terms=DB), segment(3, terms=BOTH)])
+    publish(index, [segment(4, terms=BOTH)], [segment(1)])
+    assert index.snapshot([asks(9)], counted=COUNTED) == Snapshot(((),), live=3)
+    assert index.snapshot([], counted=replace(COUNTED, dataset="logs")).live == 0
+    assert index.snapshot([], counted=replace(COUNTED, org="umbrella")).live == 0
 
 
 def test_nothing_asked_is_nothing_found(index: Index) -> None:
@@ -107,9 +118,9 @@ def test_a_survey_lists_live_segments_and_describes_those_that_are_new(index: In
 
 
 def is_whole(found: Snapshot) -> bool:
-    """Tell whether every question saw the same single segment, and tiers did, too."""
+    """Tell whether every question saw the same single segment, and tiers and the count did, too."""
     seen = {tuple(ids(each)) for each in found.segments} | {tuple(ids(found.tiers.segments))}
-    return len(seen) == 1 and all(len(one) == 1 for one in seen)
+    return len(seen) == 1 and all(len(one) == 1 for one in seen) and found.live in {None, 1}
 
 
 def test_a_publisher_at_work_is_seen_before_or_after(index: Index) -> None:
@@ -133,9 +144,9 @@ def test_a_publisher_at_work_is_seen_before_or_after(index: Index) -> None:
     publisher = threading.Thread(target=publish_on)
     publisher.start()
     try:
-        moments = [index.snapshot(questions, TIERS)]
+        moments = [index.snapshot(questions, TIERS, COUNTED)]
         while publisher.is_alive() and len({one.segments for one in moments}) < 20:
-            moments.append(index.snapshot(questions, TIERS))
+            moments.append(index.snapshot(questions, TIERS, COUNTED))
     finally:
         stop.set()
         publisher.join()

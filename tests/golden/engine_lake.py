@@ -33,7 +33,7 @@ from lakerunner_query.worker.metrics.promql_units import MetricScanner
 from lakerunner_query.worker.metrics.segment_opener import MetricOpener
 from lakerunner_query.worker.shared.block_cache import BlockCache
 from resources.duckdb import Cancellation
-from resources.index.types import Segment, SegmentQuery, Snapshot, TierQuery
+from resources.index.types import CountQuery, Segment, SegmentQuery, Snapshot, TierQuery
 from resources.lake import streams
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS, cut
@@ -51,8 +51,14 @@ class Segments:
     def __init__(self) -> None:
         self.rows: list[Segment] = []
 
-    def snapshot(self, questions: Sequence[SegmentQuery], _tiers: TierQuery | None = None) -> Snapshot:
-        return Snapshot(tuple(tuple(self._find(question)) for question in questions))
+    def snapshot(
+        self,
+        questions: Sequence[SegmentQuery],
+        _tiers: TierQuery | None = None,
+        counted: CountQuery | None = None,
+    ) -> Snapshot:
+        found = tuple(tuple(self._find(question)) for question in questions)
+        return Snapshot(found, live=None if counted is None else len(self.rows))
 
     def _find(self, query: SegmentQuery) -> list[Segment]:
         found = [
@@ -63,9 +69,6 @@ class Segments:
             and all(set(alternatives) & set(s.terms) for alternatives in query.terms)
         ]
         return sorted(found, key=lambda s: (s.min_ns, s.segment_id))
-
-    def count_segments(self, _org: str, _dataset: str) -> int:
-        return len(self.rows)
 
 
 class LocalDispatcher:

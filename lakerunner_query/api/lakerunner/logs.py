@@ -277,12 +277,12 @@ async def _translated(services: Services, text: str, within: LogLinesRequest) ->
 @post("/explain", status_code=200, media_type=MediaType.TEXT)
 async def explain(data: LogsQuery, request: Request[Any, Any, Any], services: Services) -> str:
     """Explain the plan of a query, the rules that fired, and what the index pruned."""
-    org = caller(request.state).org
+    org, engine = caller(request.state).org, services.engine
     if await run_sync(is_log_query, data.q):
-        prepared = await services.engine.prepare(LOG_LINES, data.q, lines(data, org, services.settings))
-        return await services.engine.explain(prepared) + "\n"
-    _, within = samples(data, org, services.settings)
-    return await services.engine.explain(await services.engine.prepare(LOG_SAMPLES, data.q, within)) + "\n"
+        within = lines(data, org, services.settings)
+        return engine.explain(await engine.prepare(LOG_LINES, data.q, within, is_explained=True)) + "\n"
+    _, times = samples(data, org, services.settings)
+    return engine.explain(await engine.prepare(LOG_SAMPLES, data.q, times, is_explained=True)) + "\n"
 
 
 async def check_body(request: Request[Any, Any, Any]) -> None:

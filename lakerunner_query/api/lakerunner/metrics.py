@@ -112,8 +112,8 @@ async def _stream(data: MetricsQuery, request: Request[Any, Any, Any], services:
 async def explain(data: MetricsQuery, request: Request[Any, Any, Any], services: Services) -> str:
     """Explain what each selector reads, what the index pruned, and how the range is cut."""
     times = align(data, caller(request.state).org, services.settings)
-    prepared = await services.engine.prepare(PROMQL, data.q, times.request)
-    return await services.engine.explain(prepared) + "\n"
+    prepared = await services.engine.prepare(PROMQL, data.q, times.request, is_explained=True)
+    return services.engine.explain(prepared) + "\n"
 
 
 @route("/metadata", http_method=METHODS, status_code=200)

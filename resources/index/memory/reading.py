@@ -30,9 +30,6 @@ class Reading(MemoryPart):
         ]
         return _sorted(found, names=query.names)
 
-    def count_segments(self, org: str, dataset: str) -> int:
-        return sum(1 for s in self._live() if (s.org, s.dataset) == (org, dataset))
-
     def live_segments(self, org: str, signal: Signal, frequency_ms: int, hour_ns: int) -> list[Segment]:
         wanted = (org, signal, frequency_ms, hour_ns, signal.value)
         found = [s for s in self._live() if (s.org, s.signal, s.frequency_ms, s.hour_ns, s.dataset) == wanted]

@@ -13,6 +13,7 @@ from resources.index.memory.state import MemoryPart, StoredSegment
 from resources.index.sweeping_types import OrphanNumbers, TierNumbers, TierStatus
 from resources.index.types import (
     BatchState,
+    CountQuery,
     DuePartition,
     LiveSegment,
     Segment,
@@ -76,14 +77,23 @@ class TierStatusDesk(MemoryPart):
 
 
 class Tiers(Reading):
-    def snapshot(self, questions: Sequence[SegmentQuery], tiers: TierQuery | None = None) -> Snapshot:
+    def snapshot(
+        self,
+        questions: Sequence[SegmentQuery],
+        tiers: TierQuery | None = None,
+        counted: CountQuery | None = None,
+    ) -> Snapshot:
         with self._one_at_a_time:
             return Snapshot(
                 tuple(tuple(self.find_segments(question)) for question in questions),
                 TierView((), ()) if tiers is None else self.tier_view(
                     tiers.org, tiers.signal, tiers.frequencies_ms, tiers.start_ns, tiers.end_ns, tiers.dataset
                 ),
+                live=None if counted is None else self._count(counted),
             )  # fmt: skip
+
+    def _count(self, counted: CountQuery) -> int:
+        return sum(1 for s in self._live() if (s.org, s.dataset) == (counted.org, counted.dataset))
 
     def survey(
         self,

@@ -19,9 +19,6 @@ _SEGMENT_FIELDS = tuple(
 
 
 class Reading(PostgresPart):
-    def count_segments(self, org: str, dataset: str) -> int:
-        return int(self._rows(SQL["count_segments"], {"org": org, "dataset": dataset})[0]["count"])
-
     def live_segments(self, org: str, signal: Signal, frequency_ms: int, hour_ns: int) -> list[Segment]:
         values = {"org": org, "signal": signal.value, "frequency_ms": frequency_ms, "hour_ns": hour_ns}
         return [segment_of(row) for row in self._rows(SQL["live_segments"], values)]

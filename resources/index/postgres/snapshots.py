@@ -19,6 +19,7 @@ from resources.index.postgres.connections import Connection, PostgresPart
 from resources.index.postgres.reading import partition_of, segment_of
 from resources.index.statements import load
 from resources.index.types import (
+    CountQuery,
     Segment,
     SegmentQuery,
     Snapshot,
@@ -48,7 +49,12 @@ class Snapshots(PostgresPart):
     def _known(self) -> KnownSegments:
         return {}
 
-    def snapshot(self, questions: Sequence[SegmentQuery], tiers: TierQuery | None = None) -> Snapshot:
+    def snapshot(
+        self,
+        questions: Sequence[SegmentQuery],
+        tiers: TierQuery | None = None,
+        counted: CountQuery | None = None,
+    ) -> Snapshot:
         distinct = list(dict.fromkeys(questions))
         with self._transaction() as connection:
             with connection.pipeline():  # all at once: waiting for each answer takes longer than the answers
@@ -56,11 +62,13 @@ class Snapshots(PostgresPart):
                 rows = SegmentRows(self._known)
                 found = {question: _find(connection, question, rows) for question in distinct}
                 seen = None if tiers is None else _see(connection, tiers)
+                count = None if counted is None else _count(connection, counted)
                 connection.commit()
             segments = {question: tuple(cursor.fetchall()) for question, cursor in found.items()}
             return Snapshot(
                 tuple(segments[question] for question in questions),
                 TierView((), ()) if seen is None else _view(*seen),
+                live=None if count is None else int(count.fetchall()[0]["count"]),
             )
 
     def survey(
@@ -143,6 +151,10 @@ def _find(connection: Connection, question: SegmentQuery, rows: SegmentRows) -> 
         condition = f"WHERE\n    terms && %(terms_{number})s::bigint[]\n    AND ".encode()
         statement = statement.replace(b"WHERE\n    ", condition)
     return connection.cursor(row_factory=rows).execute(statement, values)
+
+
+def _count(connection: Connection, counted: CountQuery) -> Cursor:
+    return connection.execute(SEGMENTS["count_segments"], {"org": counted.org, "dataset": counted.dataset})
 
 
 def _live_ids(connection: Connection, question: SegmentQuery, most: int) -> tuple[str, ...] | None:

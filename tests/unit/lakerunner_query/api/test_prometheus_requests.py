@@ -250,7 +250,7 @@ def test_times_beyond_all_samples_are_no_question_the_index_cannot_hold() -> Non
     asked: list[int] = []
 
     class Index:
-        def snapshot(self, questions: Sequence[SegmentQuery], tiers: TierQuery) -> Snapshot:
+        def snapshot(self, questions: Sequence[SegmentQuery], tiers: TierQuery, _counted: object) -> Snapshot:
             for one in (*questions, tiers):
                 asked.extend((one.start_ns, one.end_ns))
             return Snapshot(((),))

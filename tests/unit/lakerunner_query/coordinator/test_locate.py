@@ -27,7 +27,7 @@ class Index:
         self.errors: list[Exception] = []
         self.calls = 0
 
-    def snapshot(self, questions: list[SegmentQuery], _tiers: object) -> Snapshot:
+    def snapshot(self, questions: list[SegmentQuery], *_: object) -> Snapshot:
         self.calls += 1
         self.thawed.wait(10)
         if self.errors:

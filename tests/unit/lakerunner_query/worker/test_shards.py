@@ -483,7 +483,7 @@ def test_explain_shows_the_shards(tmp_path: Path) -> None:
 
     async def explained() -> str:
         asked = PromQLRequest(ORG, 0, 150 * MINUTE)
-        prepared = await lake.engine.prepare(lake.language, "sum(rate(m_total[2h])) / sum(m_total)", asked)
-        return await lake.engine.explain(prepared)
+        text = "sum(rate(m_total[2h])) / sum(m_total)"
+        return lake.engine.explain(await lake.engine.prepare(lake.language, text, asked, is_explained=True))
 
     assert asyncio.run(explained()).splitlines()[-1] == "shards of series: 3, of rate(m_total[2h]), m_total"
