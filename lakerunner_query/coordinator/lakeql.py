@@ -286,8 +286,7 @@ class Answer:
         for number, table in self._sources.items():
             columns = [TableColumn(one.name, arrow_type(one.type)) for one in table.schema]
             self._desk.create(scan_name(number), columns)
-        absent = without_absent(self.plan, types)
-        self.notices += [f"no segment in the interval has {name}: it is null" for name in absent]
+        self.notices += without_absent(self.plan, types)
         for number, known in types.items():
             self._desk.create(scan_name(number), [TableColumn(*each) for each in known.items()])
         schema = self._desk.describe(with_scans(self.plan))

@@ -224,10 +224,18 @@ def _classes() -> frozenset[type[exp.Expr]]:
     return frozenset(found - {exp.Anonymous})
 
 
+def names_like(name: str, known: Iterable[str]) -> str:
+    """Return names that are spelled alike, as words; empty where there are none.
+
+    >>> names_like("metric_nam", ["value", "metric_name"])
+    'metric_name'
+    """
+    return " or ".join(difflib.get_close_matches(name.lower(), list(known), 2))
+
+
 def _nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint at the names that are spelled alike."""
-    close = difflib.get_close_matches(name.lower(), list(known), 2)
-    return f": did you mean {' or '.join(close)}?" if close else ""
+    close = names_like(name, known)
+    return f": did you mean {close}?" if close else ""
 
 
 def _refused(reason: str, node: exp.Expr, text: str) -> ParseError:

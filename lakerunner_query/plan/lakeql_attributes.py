@@ -1,7 +1,7 @@
-"""Attributes are resolved once workers have told the columns: by OTLP names, or to null.
+"""Attributes and labels are resolved once workers have told the columns: by OTLP names, or to null.
 
 "http.route"    ->  attr_http_route
-attr_seldom     ->  NULL, if no segment of the interval has it
+attr_seldom     ->  NULL, if no segment of the interval has it; so is any other column of a metric
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from lakerunner_query.lakeql.whitelist import names_like
 from lakerunner_query.plan.lakeql import LakePlan
 from lakerunner_query.plan.lakeql_scopes import Scope
 
@@ -40,25 +41,55 @@ def spell_dotted(plan: LakePlan, types: Mapping[int, Types]) -> None:
 
 
 def without_absent(plan: LakePlan, types: Mapping[int, Types]) -> list[str]:
-    """Put null for attributes that no segment has; return their names.
+    """Put null for attributes, and labels of metrics, that no segment has; return sentences about them.
 
-    Which attributes there are depends on what was sent lately, so that none of them is unknown.
+    Which of them there are depends on what was sent lately, so that none is unknown. A metric has nothing
+    but labels beside its fixed columns: any name may be one, and those that are spelled alike are told.
     """
     known = {id(read.node): frozenset(name.lower() for name in types[read.number]) for read in plan.tables}
+    labelled = {id(read.node) for read in plan.tables if read.table.in_milliseconds}
+    columns = list(plan.tree.find_all(exp.Column))
+    aliased = [_is_alias(column) for column in columns]
     names: dict[str, None] = {}
-    for column in list(plan.tree.find_all(exp.Column)):
+    for column, is_alias in zip(columns, aliased, strict=True):
         name = column.name.lower()
-        if not _ATTRIBUTE.match(name) or not _is_absent(column, known):
+        owners = () if is_alias else _tables_without(column, known)
+        is_label = not labelled.isdisjoint(owners)
+        if not owners or not (is_label or _ATTRIBUTE.match(name)):
             continue
         names[name] = None
         _name_groups(column.find_ancestor(exp.Select))
-        nothing: exp.Expr = exp.null()
+        nothing: exp.Expr = exp.cast(exp.null(), "VARCHAR") if is_label else exp.null()
         if isinstance(column.parent, exp.Select):
             nothing = exp.alias_(nothing, name, quoted=True)
         elif isinstance(column.parent, exp.Ordered):  # DuckDB refuses to order by a literal
             nothing = exp.cast(nothing, "VARCHAR")
         column.replace(nothing)
-    return list(names)
+    listed = sorted(set().union(*known.values()))
+    return [f"no segment in the interval has {name}: it is null{_alike(name, listed)}" for name in names]
+
+
+def _alike(name: str, known: list[str]) -> str:
+    alike = names_like(name, known)
+    return f"; did you mean {alike}?" if alike else ""
+
+
+def _is_alias(column: exp.Column) -> bool:
+    """Tell whether a name is one that the query around it, or a lambda, gives to something else."""
+    name, select = column.name.lower(), column.find_ancestor(exp.Select)
+    if column.table or select is None:
+        return False
+    function = column.find_ancestor(exp.Lambda, exp.Select)
+    while isinstance(function, exp.Lambda):
+        if any(one.name.lower() == name for one in function.expressions):
+            return True
+        function = function.find_ancestor(exp.Lambda, exp.Select)
+    return any(
+        isinstance(one, exp.Alias)
+        and one.alias.lower() == name
+        and all(inside is not column for inside in one.find_all(exp.Column))
+        for one in select.expressions
+    )
 
 
 def _name_groups(select: exp.Select | None) -> None:
@@ -76,18 +107,19 @@ def _name_groups(select: exp.Select | None) -> None:
     select.set("group", exp.Group(expressions=places) if places else None)
 
 
-def _is_absent(column: exp.Column, known: dict[int, frozenset[str]]) -> bool:
-    """Tell whether the table that a column is of does not have it, in its query or those around it."""
+def _tables_without(column: exp.Column, known: dict[int, frozenset[str]]) -> tuple[int, ...]:
+    """Return the tables that a column may be of, in its query or those around it, if none of them has it."""
     name, select = column.name.lower(), column.find_ancestor(exp.Select)
-    is_of_table = False
+    found: list[int] = []
     while select is not None:
         for source in Scope.of(select, known).sources:
             is_named = not column.table or source.alias.lower() == column.table.lower()
             if is_named and (source.names is None or name in source.names):
-                return False
-            is_of_table |= is_named and id(source.node) in known
-        if is_of_table and column.table:
-            return True
+                return ()
+            if is_named and id(source.node) in known:
+                found.append(id(source.node))
+        if found and column.table:
+            break
         around = select.find_ancestor(exp.Select, exp.From, exp.Join, exp.CTE)
         select = around if isinstance(around, exp.Select) else None  # nothing of outside is seen in FROM
-    return is_of_table
+    return tuple(found)

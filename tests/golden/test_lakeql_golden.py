@@ -57,6 +57,27 @@ def test_random_statements_are_answered_as_by_duckdb(
     assert len(outcomes) > 3, "statements of one kind only"
 
 
+@pytest.mark.parametrize(
+    ("sql", "notices"),
+    [
+        ("SELECT region, sum(value) FROM metrics GROUP BY region", ["has region: it is null"]),
+        ("SELECT max(valu) FROM metrics", ["has valu: it is null; did you mean value?"]),
+        ("SELECT quee FROM metrics_1m LIMIT 1", ["has quee: it is null; did you mean queue?"]),
+        ("SELECT queue, value AS total FROM metrics ORDER BY total LIMIT 1", []),
+        (
+            "SELECT attr_byte FROM logs LIMIT 1",
+            ["has attr_byte: it is null; did you mean attr_bytes or attributes?"],
+        ),
+    ],
+)
+def test_labels_that_are_nowhere_are_told_with_names_spelled_alike(
+    sql: str, notices: list[str], asked: Asked
+) -> None:
+    asked.table(sql)
+    prefix = "no segment in the interval "
+    assert [one.removeprefix(prefix) for one in asked.notices if one.startswith(prefix)] == notices
+
+
 def test_there_are_enough_cases() -> None:
     rejected = sum(case.is_error for case in CASES)
     assert len(CASES) - rejected >= 60
