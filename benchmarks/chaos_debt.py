@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import psycopg
 
 from benchmarks.chaos_stack import hurry
-from lakerunner_assets.compacted.due import Scope, due_now, held_segments
+from lakerunner_assets.compacted.due import Scope, due_now, due_rollups, held_segments
 from lakerunner_cli.accounts import open_index
-from resources.index.types import BatchKind
-from resources.lake.frequency import DAY
+from resources.index.postgres import PostgresIndex
+from resources.index.types import BatchKind, DuePartition, LiveSegment
+from resources.lake.frequency import DAY, TEN_SECONDS
 from resources.lake.layout import Signal
 from resources.lake.timecut import DAY_NS
 from resources.settings import Settings
@@ -111,30 +112,31 @@ def abandoned_batches(settings: Settings) -> dict[str, int]:
     return dict(rows)
 
 
-def is_sealed(settings: Settings, day_ns: int, keys: Sequence[str]) -> bool:
-    """Whether these objects are published, rollups of the day lie in day-wide segments, and nothing is due.
+def sealed_orgs(settings: Settings, day_ns: int, keys: Mapping[str, Sequence[str]]) -> list[str]:
+    """List organisations whose day is sealed, with every object of `keys` in it.
 
-    Rows that come for it now make hours be carved out of these segments.
+    Objects first, segments last: what is done by then is due or built by now. Raises `IndexUnavailableError`
+    while PostgreSQL is away.
     """
-    with psycopg.connect(settings.index_dsn, connect_timeout=3) as connection:
-        row = connection.execute(
-            """
-            SELECT
-                count(*) FILTER (WHERE dataset = 'metrics-10s' AND width_ns = %(width)s),
-                count(*) FILTER (WHERE NOT settled),
-                (
-                    SELECT count(*) FROM lakerunner.partition
-                    WHERE due_since IS NOT NULL AND start_ns >= %(day)s AND start_ns < %(day)s + %(width)s
-                ),
-                (SELECT count(*) FROM lakerunner.raw_object WHERE key = any(%(keys)s) AND state = 'done')
-            FROM lakerunner.segment
-            WHERE
-                signal = 'metrics' AND retired_at IS NULL AND width_ns <= %(width)s
-                AND hour_ns >= %(day)s AND hour_ns < %(day)s + %(width)s
-            """,
-            {"day": day_ns, "width": DAY_NS, "keys": list(keys)},
-        ).fetchone()
-    if row is None:
-        return False
-    sealed, unsettled, due, done = row
-    return bool(sealed) and not unsettled and not due and done == len(keys)
+    index = PostgresIndex(settings.index_dsn, max_connections=1, wait_s=3.0, answer_s=10.0)
+    try:
+        with psycopg.connect(settings.index_dsn, connect_timeout=3) as connection:
+            rows = connection.execute("SELECT key FROM lakerunner.raw_object WHERE state = 'done'").fetchall()
+        done = {key for (key,) in rows}
+        whole = [org for org, mine in keys.items() if done >= set(mine)]
+        due = due_rollups(index, Signal.METRICS)
+        lives = {org: index.live_in(Signal.METRICS, org, day_ns, day_ns + DAY_NS) for org in whole}
+    finally:
+        index.close()
+    return [org for org, live in lives.items() if is_sealed(live, due, org, day_ns)]
+
+
+def is_sealed(live: Sequence[LiveSegment], due: Sequence[DuePartition], org: str, day_ns: int) -> bool:
+    """Tell if late rows would have an hour carved out of the day: 10s rollups are day-wide, nothing is open.
+
+    Day-wide buckets do not count: they lie in segments of one day, too, and stay open until their month ends.
+    """
+    mine = [segment for segment in live if segment.frequency_ms != DAY]
+    owes = any(each.org == org and day_ns <= each.start_ns < day_ns + DAY_NS for each in due)
+    wide = any(s.frequency_ms == TEN_SECONDS and s.width_ns == DAY_NS for s in mine)
+    return wide and not owes and all(segment.settled for segment in mine)

@@ -1,7 +1,8 @@
 """Progress between kills: a storm in which nothing was published between kills proves nothing.
 
-Each deck of kills is followed by a wait until rows were published, segments merged and rollups built since
-its first kill. A deck that did not see all three within the patience fails the run.
+Before the last kill of each deck the storm waits until rows were published, segments merged and rollups built
+since its first kill; in the first deck, also until an hour was carved out of a sealed day. A deck that did
+not see all of it within the patience fails the run.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import psycopg
 
 from resources.settings import Settings
 
-KINDS = {"cook": "published", "compact": "merged", "seal": "merged", "carve": "merged", "rollup": "rolled"}
+KINDS = {"cook": "published", "compact": "merged", "seal": "merged", "rollup": "rolled", "carve": "carved"}
 """Kind of a batch → what its publication proves."""
-PROOFS = ("published", "merged", "rolled")
+EVERY_DECK = ("published", "merged", "rolled")
+PROOFS = (*EVERY_DECK, "carved")
 PATIENCE_S = 420.0
 RECOVERIES = "automatic recovery in progress"
 
@@ -35,8 +37,8 @@ class Progress:
 
 def wait_for_progress(settings: Settings, since: float, deck: int, progress: Progress) -> None:
     """Wait until every proof was given since the first kill of the deck; note what was not."""
-    began = time.monotonic()
-    while missing := sorted(set(PROOFS) - publications(settings, since).keys()):
+    began, proofs = time.monotonic(), set(PROOFS if deck == 1 else EVERY_DECK)
+    while missing := sorted(proofs - publications(settings, since).keys()):
         if time.monotonic() - began > PATIENCE_S:
             progress.stalled.append(f"deck {deck}: nothing {' or '.join(missing)} for {PATIENCE_S:.0f} s")
             break

@@ -9,7 +9,8 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -38,6 +39,8 @@ COMPONENTS = (
 """And what they need. Nobody looks at the web server."""
 WAIT_S = 400.0
 """For something to kill. A run that was killed while it started holds its signal up for three minutes."""
+CARVE_WAIT_S = 900.0
+"""From late rows for a sealed day to a carving: they are cooked, and their rollup becomes due."""
 Kill = Callable[[Path, random.Random], str]
 
 
@@ -77,6 +80,21 @@ def kill_working(data_dir: Path, chance: random.Random) -> str:
                 return f"run process {process.pid}, claimed: {kinds}"
         time.sleep(0.1)
     raise RuntimeError(f"nothing was claimed for {WAIT_S:.0f} s")
+
+
+def kill_carving(data_dir: Path, _chance: random.Random) -> str:
+    """Every run, at the moment when one of them has a sealed day in its hands; waits for that."""
+    settings = chaos_settings(data_dir)
+    deadline = time.monotonic() + CARVE_WAIT_S
+    while time.monotonic() < deadline:
+        if "carve" in (kinds := _claimed(settings)):
+            victims = run_processes(data_dir)
+            for process in victims:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            return f"{len(victims)} run processes, claimed: {kinds}"
+        time.sleep(0.05)
+    raise RuntimeError(f"no hour was carved out of a sealed day for {CARVE_WAIT_S:.0f} s")
 
 
 def _claimed(settings: Settings) -> dict[str, int]:
@@ -146,7 +164,7 @@ def kill_everything(data_dir: Path, _chance: random.Random) -> str:
     return f"the whole stack ({len(victims)} processes)"
 
 
-RUN, WORKING, EVERYTHING = kill_run, kill_working, kill_everything
+RUN, WORKING, CARVING, EVERYTHING = kill_run, kill_working, kill_carving, kill_everything
 SPARK, CODE_SERVER = kill_component("spark"), kill_component("code_server")
 POSTMASTER, BACKEND = kill_component("postgres"), kill_backend
 WORKER = kill_component("query_worker_1", "query_worker_2")
@@ -156,12 +174,6 @@ DECK: tuple[Kill, ...] = (
 )  # fmt: skip
 QUICK_DECK: tuple[Kill, ...] = (WORKING, SPARK, WORKER, POSTMASTER, BACKEND, WORKING, EVERYTHING)
 SHORT_DECK: tuple[Kill, ...] = (WORKING, SPARK, EVERYTHING)
-
-
-def shuffled(deck: tuple[Kill, ...], chance: random.Random) -> Iterator[Kill]:
-    """All of a deck in any order, and again."""
-    while True:
-        yield from chance.sample(deck, len(deck))
 
 
 def run_processes(data_dir: Path) -> list[psutil.Process]:

@@ -91,7 +91,7 @@ def _happened(found: Storm, verdict: Verdict) -> list[Record]:
         _some("answers", "whole answers", asked.whole, answered),
         _some("compacted", "merges of hours", done.get("compact", 0), verdict.abandoned),
         _some("sealed", "merges of days", done.get("seal", 0)),
-        _some("carved", "carvings", done.get("carve", 0), {"rows for a sealed day": found.sender.reopened}),
+        _some("carvings", "carvings", done.get("carve", 0), {"rows for a sealed day": found.sender.reopened}),
         _some("rolled", "rollup partitions built", done.get("rollup", 0), compared),
         _some("swept", "files of retired segments deleted", sweeper.deleted, sweeper.outcomes),
     ]

@@ -36,6 +36,8 @@ WORDS = (
     b"9223372036854775808",
 )  # fmt: skip
 """Lengths, numbers and marks that formats give a meaning to."""
+SLICES = (1, 64, 1000, *(1 << 20,) * 5)
+"""Sizes of slices. A payload in tiny ones takes up to ten times as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def cases_of(seed: int, start: int, count: int) -> Iterator[Case]:
         sample = random_.choice(good)
         data = _tiny(random_) if random_.random() < 0.05 else _mutate(random_, sample, good)
         signal = sample.signal if random_.random() < 0.95 else random_.choice(list(Signal))
-        slice_bytes = random_.choice((1, 64, 1000, 1 << 20))
+        slice_bytes = random_.choice(SLICES)
         yield Case(number, signal, sample.format, sample.name, _wrap(random_, data), slice_bytes)
 
 
