@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.chaos_stack import CHAOS_SETTINGS, COMPONENTS, run_processes
+from benchmarks.chaos_stack import CHAOS_SETTINGS, COMPONENTS, UP_S, run_processes
 from benchmarks.chaos_storm import plan_of, storm
 from benchmarks.chaos_verdict import judge, records
 from benchmarks.report import tell
@@ -50,7 +50,7 @@ def main() -> None:
         warm_up()  # a stack that compiles beside others may not be ready in time
     with tempfile.TemporaryDirectory(prefix="lakerunner-chaos-") as folder:
         data_dir: Path = args.data_dir or Path(folder)
-        start_stack(data_dir, COMPONENTS, CHAOS_SETTINGS)
+        start_stack(data_dir, COMPONENTS, CHAOS_SETTINGS, patience_s=UP_S)
         try:
             found = storm(data_dir, plan_of(args.quick, args.minutes, args.seed, args.kills))
             verdict = judge(found)

@@ -39,6 +39,8 @@ COMPONENTS = (
 """And what they need. Nobody looks at the web server."""
 WAIT_S = 400.0
 """For something to kill. A run that was killed while it started holds its signal up for three minutes."""
+UP_S = 1200.0
+"""Until a stack is ready; two cores that are busy elsewhere took seven minutes."""
 CARVE_WAIT_S = 900.0
 """From late rows for a sealed day to a carving: they are cooked, and their rollup becomes due."""
 Kill = Callable[[Path, random.Random], str]
@@ -158,7 +160,8 @@ def kill_everything(data_dir: Path, _chance: random.Random) -> str:
             process.kill()
         except psutil.NoSuchProcess:
             continue  # it died with its parent
-    done = lakerunner(data_dir, "up", "--detach", f"--only={','.join(COMPONENTS)}", extra=CHAOS_SETTINGS)
+    options = ("up", "--detach", f"--only={','.join(COMPONENTS)}")
+    done = lakerunner(data_dir, *options, extra=CHAOS_SETTINGS, patience_s=UP_S)
     if done.returncode:
         raise RuntimeError(f"the stack did not come back:\n{done.stdout}\n{done.stderr}")
     return f"the whole stack ({len(victims)} processes)"

@@ -26,10 +26,11 @@ def start_stack(
     components: Sequence[str],
     extra: Mapping[str, str] | None = None,
     arguments: Sequence[str] = (),
+    patience_s: float = 300.0,
 ) -> Settings:
     """Start `components` and what they need; the settings with which any process finds them."""
-    only = f"--only={','.join(components)}"
-    done = lakerunner(data_dir, "up", "--detach", only, *arguments, extra={**unused_ports(), **(extra or {})})
+    options = ("up", "--detach", f"--only={','.join(components)}", *arguments)
+    done = lakerunner(data_dir, *options, extra={**unused_ports(), **(extra or {})}, patience_s=patience_s)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return stack_settings(data_dir)
 
@@ -60,7 +61,7 @@ def stack_status(data_dir: Path) -> dict[str, Any]:
 
 
 def lakerunner(
-    data_dir: Path, *arguments: str, extra: Mapping[str, str] | None = None
+    data_dir: Path, *arguments: str, extra: Mapping[str, str] | None = None, patience_s: float = 300.0
 ) -> subprocess.CompletedProcess[str]:
     """Run the command as a person would, with nothing of this shell's LAKERUNNER_* settings."""
     kept = {k: v for k, v in process_environment().items() if not k.startswith("LAKERUNNER_")}
@@ -69,7 +70,7 @@ def lakerunner(
         env={**kept, **(extra or {})},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=patience_s,
         check=False,
     )
 
