@@ -22,6 +22,7 @@ from resources.index.types import SegmentQuery
 from resources.lake.layout import Signal
 from resources.settings import Settings
 from tests.support.http_client import wait_for
+from tests.support.patience import PATIENCE_S
 from tests.support.stack_fixture import lakerunner
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -126,7 +127,7 @@ def test_pushed_logs_are_answered_like_any_other(stack: Settings, key: str) -> N
         f"http://{stack.ingress_host}:{stack.ingress_port}/loki/api/v1/push",
         json=body,
         headers={"Authorization": f"Bearer {key}"},
-        timeout=30,
+        timeout=PATIENCE_S,
     )
     assert answer.status_code == 204, answer.text
     wait_for(lambda: loki(stack, key, '{job="pushed"}', 10) == ["hello from promtail"], what="the push")

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
     "lakerunner_assets", "lakerunner_query", "lakerunner_ingress", "lakerunner_cli", "resources", "sensors",
@@ -131,7 +133,7 @@ def test_modules_say_what_they_do_in_one_short_sentence() -> None:
 def test_a_request_walks_through_few_modules() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.architecture.walks", "--json"],
-        cwd=ROOT, capture_output=True, text=True, check=False, timeout=600,
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     counts: dict[str, int] = json.loads(done.stdout.splitlines()[-1])

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs" / "develop").glob("add-*.md"))
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -76,7 +78,7 @@ def follow(block: str, overlay: Path) -> None:
 def run(program: str, overlay: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", OVERLAY.format(folder=str(overlay), root=str(ROOT)) + program],
-        cwd=ROOT, capture_output=True, text=True, check=False, timeout=120,
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -30,6 +30,7 @@ from lakerunner_query.worker_app import create_worker_app
 from resources.settings import Settings
 from tests.support.cooking_lake import HOUR, SECOND, lake_in
 from tests.support.otlp_logs import otlp_logs
+from tests.support.patience import PATIENCE_S
 from tests.support.query.lake import BASE, TOKEN, Lake, Line, free_port, worker_settings
 from tests.support.query.metric_lake import BASE_S, labels, write_samples
 
@@ -80,7 +81,7 @@ def serving(folder: Path, lake: Lake) -> Iterator[TestClient]:  # type: ignore[t
             yield http
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(PATIENCE_S)
 
 
 class ThreadedReader:
@@ -97,14 +98,14 @@ class ThreadedReader:
         """Do nothing: it ends when its sockets close."""
 
     def wait(self) -> None:
-        self._thread.join(10)
+        self._thread.join(PATIENCE_S)
 
 
 def wait_ready(url: str) -> None:
     """Wait until the worker has loaded its kernels."""
     for _ in range(6000):
         with contextlib.suppress(httpx.HTTPError):
-            if httpx.get(url, timeout=5).is_success:
+            if httpx.get(url, timeout=PATIENCE_S).is_success:
                 return
         time.sleep(0.1)
     raise AssertionError(f"{url} never became ready")

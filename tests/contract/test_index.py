@@ -33,6 +33,7 @@ from resources.index.types import (
 from resources.lake.layout import PrefixMapping, Signal
 from resources.lake.options import MetricNaming, OptionError
 from resources.lake.timecut import HOUR_NS
+from tests.support.patience import PATIENCE_S
 
 HOUR = 491_000 * HOUR_NS
 Index = MemoryIndex | PostgresIndex
@@ -202,11 +203,18 @@ def test_a_holder_that_lost_its_claim_cannot_publish(index: Index) -> None:
     assert index.publish(publication(new, segment(2))) == {HOUR: 1}
 
 
-def test_a_beating_holder_keeps_its_claim(index: Index) -> None:
-    (claim,) = claim_all(index, "a")
-    time.sleep(1.1)
-    assert index.beat([claim.token]) == 1
-    assert index.release_expired(1.0) == 0
+def test_a_beating_holder_keeps_its_claim(
+    index: Index, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beating, silent = claim_all(index, "a", "b", group=one_batch_each)
+    if isinstance(index, MemoryIndex):
+        monkeypatch.setattr(index, "_clock", lambda: time.time() + 7200)
+    else:
+        with psycopg.connect(request.getfixturevalue("index_dsn")) as connection:
+            connection.execute("UPDATE lakerunner.batch SET heartbeat_at = heartbeat_at - interval '2 hours'")
+    assert index.beat([beating.token]) == 1
+    assert index.release_expired(3600.0) == 1
+    assert index.beat([beating.token, silent.token]) == 1
     assert index.beat(["nonsense"]) == 0
 
 
@@ -478,7 +486,7 @@ def test_publications_do_not_hold_up_the_heartbeats_of_other_batches(
         beats: list[int] = []
         thread = Thread(target=lambda: beats.append(postgres_index.beat([busy.token, other.token])))
         thread.start()
-        thread.join(5)
+        thread.join(PATIENCE_S)
         assert beats == [1]
         time.sleep(0.05)
         assert postgres_index.release_expired(0.04) == 1  # the other; this one is being published

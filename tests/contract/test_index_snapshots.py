@@ -27,6 +27,7 @@ from resources.index.types import (
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS
 from tests.contract.test_index_tiers import DAY_START, FREQUENCIES, HOUR, Index, segment
+from tests.support.patience import PATIENCE_S
 
 WEB, DB, BOTH = (1,), (2,), (1, 2)
 COUNTED = CountQuery("acme", "metrics")
@@ -193,8 +194,8 @@ def test_what_commits_between_two_statements_of_a_snapshot_is_not_in_it(
         )
         other.execute("UPDATE lakerunner.partition SET version = version + 1")
         other.commit()
-        asking.join(20)
-        surveying.join(20)
+        asking.join(PATIENCE_S)
+        surveying.join(PATIENCE_S)
     (one,) = found
     assert is_whole(one)
     assert ids(one.segments[0]) == [1]

@@ -17,6 +17,7 @@ from resources.index.types import SegmentQuery
 from resources.lake.timecut import SECOND_NS
 from resources.settings import Settings
 from tests.support.frozen import black_hole, frozen
+from tests.support.patience import PATIENCE_S
 from tests.support.query.lake import BASE, Lake
 
 pytestmark = pytest.mark.integration
@@ -84,14 +85,14 @@ def test_queries_of_a_frozen_index_are_answered_from_memory_and_say_so(
 
 def until_fresh(http: TestClient) -> None:  # type: ignore[type-arg]
     """Wait until answers come from the index again: those from memory have status 200, too."""
-    ends = time.monotonic() + 10
+    ends = time.monotonic() + PATIENCE_S
     while "warnings" in http.get(LINES, headers=HEADERS).json():
         assert time.monotonic() < ends, "PostgreSQL is back, and answers still come from memory"
         time.sleep(0.05)
 
 
 def until_known(http: TestClient) -> None:  # type: ignore[type-arg]
-    ends = time.monotonic() + 10
+    ends = time.monotonic() + PATIENCE_S
     while "lakerunner_query_index_replica_organisations 1" not in http.get("/metrics").text:
         assert time.monotonic() < ends
         time.sleep(0.05)

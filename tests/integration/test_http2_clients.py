@@ -18,6 +18,7 @@ from resources.http2 import END_HEADERS, GRPC, GRPC_HUFFMAN, HEADERS, PREFACE, S
 from resources.http_server import server_options
 from resources.settings import Settings
 from tests.support.ingress.doubles import FakeProducer, accounts
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
@@ -35,7 +36,7 @@ def port() -> Iterator[int]:
             time.sleep(0.01)
         yield listener.getsockname()[1]
         server.should_exit = True
-        thread.join(15)
+        thread.join(PATIENCE_S)
 
 
 def frames(port: int, sent: bytes, pause_at: int = 0) -> list[tuple[int, int, bytes]]:

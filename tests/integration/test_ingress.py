@@ -24,6 +24,7 @@ from resources.kafka.producer import Producer
 from resources.kafka.reader import close_readers, read_batch
 from resources.notifications.references import decode_message
 from resources.settings import Settings
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 PATH = "/api/v1/notifications/s3"
@@ -33,7 +34,7 @@ TOKEN = "webhook-secret"
 @pytest.fixture(scope="module")
 def broker() -> Iterator[str]:
     mock = NativeProducer({"test.mock.num.brokers": 1, "log_level": 0})
-    found = next(iter(mock.list_topics(timeout=5).brokers.values()))
+    found = next(iter(mock.list_topics(timeout=PATIENCE_S).brokers.values()))
     yield f"{found.host}:{found.port}"
     close_readers()
 
@@ -58,14 +59,14 @@ def serving(index: MemoryIndex, producer: Producer, **settings: Any) -> Iterator
         try:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             with httpx.Client(
-                base_url=url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=20
+                base_url=url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE_S
             ) as client:
                 while not server.started:
                     time.sleep(0.01)
                 yield client
         finally:
             server.should_exit = True
-            thread.join(15)
+            thread.join(PATIENCE_S)
 
 
 def event(key: str) -> bytes:

@@ -32,6 +32,7 @@ from tests.support.notification_sites import (
     sqs_settings,
     sqs_site,
 )
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
@@ -83,7 +84,7 @@ def test_more_messages_than_one_answer_holds_all_arrive(site: Site) -> None:
         site.put(key)
     taker = Taker(site.queue)
     with taker.polling():
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while len(set(taker.producer.keys)) < len(keys) and time.monotonic() < deadline:
             time.sleep(0.02)
     assert set(taker.producer.keys) == set(keys)

@@ -21,6 +21,7 @@ from tests.support.ingress import payloads
 from tests.support.ingress.doubles import GOOD
 from tests.support.ingress.queue_servers import SAS, SUBSCRIPTION, azure_server, base64_text, pubsub_server
 from tests.support.notification_sites import Taker, azure_settings
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
@@ -170,18 +171,23 @@ def test_the_command_takes_one_round_and_stops_on_sigterm(postgres_server: str) 
         }
         command = [sys.executable, "-W", "ignore", "-m", "lakerunner_cli.main", "notifications", "pubsub"]
         once = subprocess.run(
-            [*command, "--once"], env=environment, check=False, capture_output=True, text=True, timeout=60
+            [*command, "--once"],
+            env=environment,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
         )
         assert (once.returncode, "0 messages" in once.stderr) == (0, True), once.stderr
         before = len(server.asked)
         process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
         try:
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + PATIENCE_S
             while len(server.asked) == before and time.monotonic() < deadline:
                 time.sleep(0.05)
             began = time.monotonic()
             process.terminate()
-            assert process.wait(20) == 0
+            assert process.wait(PATIENCE_S) == 0
             assert time.monotonic() - began < 8
         finally:
             process.kill()

@@ -37,6 +37,7 @@ from resources.proto.loki import PushRequest
 from resources.proto.prometheus import WriteRequest
 from tests.support.ingress_process import Ingress, SlowStore, create_organisation, running
 from tests.support.otlp_logs import otlp_logs
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 PROTOBUF = {"content-type": "application/x-protobuf"}
@@ -45,7 +46,7 @@ PROTOBUF = {"content-type": "application/x-protobuf"}
 @pytest.fixture(scope="module")
 def broker() -> Iterator[str]:
     mock = NativeProducer({"test.mock.num.brokers": 1, "log_level": 0})
-    found = next(iter(mock.list_topics(timeout=5).brokers.values()))
+    found = next(iter(mock.list_topics(timeout=PATIENCE_S).brokers.values()))
     yield f"{found.host}:{found.port}"
     close_readers()
 
@@ -284,7 +285,7 @@ class Load:
     def _send(self, sender: int, stop: threading.Event) -> None:
         number = 0
         with httpx.Client(
-            base_url=self.ingress.url, headers=self.ingress.key | PROTOBUF, timeout=20
+            base_url=self.ingress.url, headers=self.ingress.key | PROTOBUF, timeout=PATIENCE_S
         ) as client:
             while not stop.is_set():
                 number += 1
@@ -310,13 +311,13 @@ def lines_of(objects: dict[str, bytes]) -> Counter[str]:
 def under_load(ingress: Ingress, ending: signal.Signals) -> Load:
     load, stop = Load(ingress), threading.Event()
     threads = load.run(32, stop)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while len(load.accepted) < 100 and time.monotonic() < deadline:
         time.sleep(0.02)
     ingress.end(ending)
     stop.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE_S)
     assert len(load.accepted) >= 100
     return load
 
@@ -369,14 +370,14 @@ def test_sigterm_writes_a_young_batch_at_once(mortal: Ingress) -> None:
     load, stop = Load(mortal), threading.Event()
     threads = load.run(3, stop)
     held = f"lakerunner_push_memory_bytes {3 * len(otlp_logs([(1, '0/1')]))}"
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while held not in httpx.get(f"{mortal.url}/metrics").text and time.monotonic() < deadline:
         time.sleep(0.05)
     assert load.accepted == []
     mortal.end(signal.SIGTERM)
     stop.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE_S)
     assert sorted(load.accepted) == ["0/1", "1/1", "2/1"]
     assert lines_of(mortal.objects()) == Counter(load.accepted)
     mortal.check_notices()

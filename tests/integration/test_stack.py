@@ -25,6 +25,7 @@ from lakerunner_cli.stack.state import Phase, StackState
 from lakerunner_cli.stack.topics import TOPICS
 from resources.settings import Settings
 from resources.spark import session_config
+from tests.support.patience import PATIENCE_S
 from tests.support.stack_fixture import (
     dagster_key,
     lakerunner,
@@ -90,7 +91,7 @@ def test_internal_ports_of_spark_ask_for_a_secret(data_dir: Path) -> None:
     inner = [port for _, port in _listening(stack_state(data_dir), "spark") if port != settings.spark_port]
     assert inner
     for port in inner:
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as stranger:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as stranger:
             stranger.sendall(struct.pack(">qbqi", 25, 3, 7, 4) + b"ping")  # an RPC of Spark's network layer
             answer = b""
             while not (b"SaslMessage" in answer or answer.endswith(b"err")):
@@ -274,7 +275,9 @@ def test_dagster_runs_on_its_own_database(tmp_path: Path) -> None:
         assert foreign.status_code == 421
         answer = httpx.get(f"{url}/server_info", headers=key, trust_env=False)
         assert answer.json()["dagster_webserver_version"]
-        loaded = httpx.post(f"{url}/graphql", json=LOCATIONS, headers=key, trust_env=False, timeout=30).json()
+        loaded = httpx.post(
+            f"{url}/graphql", json=LOCATIONS, headers=key, trust_env=False, timeout=PATIENCE_S
+        ).json()
         assert "LOADED" in str(loaded)
         state = stack_state(tmp_path / "d")
         assert [_listening(state, name) for name in ("code_server", "daemon", "watchdog")] == [[], [], []]
@@ -305,7 +308,7 @@ def _listening(state: StackState, name: str) -> list[tuple[str, int]]:
 def _topics(bootstrap: str) -> set[str]:
     from confluent_kafka.admin import AdminClient
 
-    return set(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics)
+    return set(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=PATIENCE_S).topics)
 
 
 def _spark_count(settings: Settings) -> int:
@@ -335,7 +338,7 @@ def _spark_says(settings: Settings, authorization: str | None) -> grpc.StatusCod
         try:
             ask(
                 b"",
-                timeout=20,
+                timeout=PATIENCE_S,
                 metadata=[("authorization", authorization)] if authorization is not None else [],
             )
         except grpc.RpcError as error:

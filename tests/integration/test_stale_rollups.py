@@ -21,6 +21,7 @@ from resources.lake.layout import Signal
 from resources.lake.rollup_columns import filled
 from resources.lake.timecut import DAY_NS, HOUR_NS
 from tests.support.cooking_lake import HOUR, SECOND, Lake, lake_in
+from tests.support.patience import PATIENCE_S
 from tests.support.rolling_lake import DAY as DAY_START
 from tests.support.rolling_lake import FREQUENCIES, arrive, gauge, roll, roll_hours
 
@@ -85,7 +86,7 @@ def test_no_query_uses_a_stale_rollup(lake: Lake) -> None:  # noqa: C901 - three
             with lock:
                 starting += len(moments)
             if number == LATE_OBJECTS // 2:  # late rows must meet a rollup in use, and some machines are slow
-                met.wait(timeout=200)
+                met.wait(PATIENCE_S)
         stop.set()
 
     def build() -> None:
@@ -109,7 +110,7 @@ def test_no_query_uses_a_stale_rollup(lake: Lake) -> None:  # noqa: C901 - three
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=300)
+        thread.join(PATIENCE_S)
     assert wrong == []
     assert starting == ending > before
     roll_hours(lake, *HOURS)

@@ -13,6 +13,7 @@ import pytest
 
 from lakerunner_cli.stack.state import ComponentState, Phase, read_state
 from resources.settings import process_environment
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 SLEEP = '[sys.executable, "-c", "import time; time.sleep(60)"]'
@@ -96,7 +97,7 @@ def _read_until(process: subprocess.Popen[str], text: str) -> list[str]:
 def _stop(process: subprocess.Popen[str], number: signal.Signals = signal.SIGTERM) -> tuple[str, float]:
     begin = time.monotonic()
     process.send_signal(number)
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
     return out, time.monotonic() - begin
 
@@ -134,7 +135,7 @@ def test_a_deaf_child_is_killed_in_time(tmp_path: Path) -> None:
 def test_what_cannot_be_prepared_ends_the_stack_with_a_reason(tmp_path: Path) -> None:
     broken = _component("broken", SLEEP, more="probe=later, prepare=refuse")
     process = _run(tmp_path, _component("fine", SLEEP), broken)
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert "FAILED: cannot be prepared" in out
     state = read_state(tmp_path / "run" / "state.json")

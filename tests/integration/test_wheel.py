@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from resources.settings import process_environment
+from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
@@ -116,5 +117,5 @@ def _run(python: Path, folder: Path, *arguments: str) -> subprocess.CompletedPro
     }
     return subprocess.run(
         [str(python), *arguments], cwd=folder, env={**kept, "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip

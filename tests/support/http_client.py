@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from resources.settings import Settings
+from tests.support.patience import PATIENCE_S
 
 
 def call(
@@ -44,7 +45,7 @@ def stream(settings: Settings, key: str, body: Mapping[str, object]) -> list[dic
         data=json.dumps(body).encode(),
         headers={"Content-Type": "application/json", **key_header(key)},
     )
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
         lines = answer.read().decode().splitlines()
     return [json.loads(line[len("data:") :]) for line in lines if line.startswith("data:")]
 

@@ -26,6 +26,7 @@ from resources.kafka.reader import read_batch
 from resources.notifications.events import NotifiedObject
 from resources.notifications.references import decode_message
 from resources.settings import Settings
+from tests.support.patience import PATIENCE_S
 
 
 @dataclass
@@ -69,7 +70,7 @@ class Ingress:
 
     def end(self, how: signal.Signals) -> None:
         self.process.send_signal(how)
-        self.process.wait(20)
+        self.process.wait(PATIENCE_S)
 
 
 def create_organisation(dsn: str, org: str) -> None:
@@ -101,11 +102,11 @@ def running(dsn: str, broker: str, folder: Path, url: str = "", **settings: Any)
         yield found
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(PATIENCE_S)
 
 
 def wait_until_it_serves(ingress: Ingress, log: Path) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             httpx.get(f"{ingress.url}/livez").raise_for_status()

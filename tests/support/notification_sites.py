@@ -33,6 +33,7 @@ from tests.support.ingress.queue_servers import (
     base64_text,
     pubsub_server,
 )
+from tests.support.patience import PATIENCE_S
 
 HOLD_S = 1
 
@@ -139,5 +140,5 @@ class Taker:
             yield
         finally:
             self.stop.set()
-            thread.join(30)
+            thread.join(PATIENCE_S)
             assert not thread.is_alive()

@@ -6,6 +6,7 @@ one that it waits, fails there without a fault. Waiting long costs nothing where
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -31,3 +32,11 @@ def wait_for(
             return found
         assert not is_last, f"{what} did not come true within {PATIENCE_S:.0f} s"
         time.sleep(pause_s)
+
+
+async def until(condition: Callable[[], object], what: str = "the condition") -> None:
+    """Let the event loop run until the condition is true."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not come true within {PATIENCE_S:.0f} s"
+        await asyncio.sleep(PAUSE_S / 10)

@@ -16,6 +16,7 @@ from lakerunner_cli.stack.ports import any_free
 from resources.objects.errors import StoreError
 from resources.objects.store import open_store
 from resources.settings import Settings
+from tests.support.patience import PATIENCE_S
 
 BUCKET = "lake"
 READY_S = 60.0
@@ -65,7 +66,7 @@ def _running(command: Sequence[str], environment: Mapping[str, str]) -> Iterator
         yield
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(PATIENCE_S)
 
 
 def _create_bucket(endpoint: str) -> None:

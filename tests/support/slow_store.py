@@ -26,6 +26,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from tests.support.patience import PATIENCE_S
+
 CONTROL = "/_proxy/"
 BLOCK = 256 * 1024
 LARGEST_HEAD = 1 << 20
@@ -377,7 +379,7 @@ def slow_store(
         asyncio.run_coroutine_threadsafe(store.close(), loop).result(10)
         asyncio.run_coroutine_threadsafe(loop.shutdown_default_executor(), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(PATIENCE_S)
         loop.close()
 
 

@@ -17,6 +17,7 @@ from lakerunner_cli.stack.paths import StackPaths
 from lakerunner_cli.stack.ports import any_free
 from lakerunner_cli.stack.state import StackState, read_state
 from resources.settings import Settings, process_environment
+from tests.support.patience import PATIENCE_S
 
 PORT_SETTINGS = ("POSTGRES", "KAFKA", "SPARK", "WEBSERVER", "INGRESS", "QUERY", "WORKER")
 
@@ -26,7 +27,7 @@ def start_stack(
     components: Sequence[str],
     extra: Mapping[str, str] | None = None,
     arguments: Sequence[str] = (),
-    patience_s: float = 300.0,
+    patience_s: float = PATIENCE_S,
 ) -> Settings:
     """Start `components` and what they need; the settings with which any process finds them."""
     options = ("up", "--detach", f"--only={','.join(components)}", *arguments)
@@ -61,7 +62,7 @@ def stack_status(data_dir: Path) -> dict[str, Any]:
 
 
 def lakerunner(
-    data_dir: Path, *arguments: str, extra: Mapping[str, str] | None = None, patience_s: float = 300.0
+    data_dir: Path, *arguments: str, extra: Mapping[str, str] | None = None, patience_s: float = PATIENCE_S
 ) -> subprocess.CompletedProcess[str]:
     """Run the command as a person would, with nothing of this shell's LAKERUNNER_* settings."""
     kept = {k: v for k, v in process_environment().items() if not k.startswith("LAKERUNNER_")}

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE_S
+
 ROOT = Path(__file__).parents[2]
 Run = Callable[..., str]
 
@@ -32,7 +34,7 @@ def run_checked(tmp_path_factory: pytest.TempPathFactory) -> Run:
     def run(module: str, *arguments: str) -> str:
         done = subprocess.run(
             [sys.executable, "-m", module, *arguments],
-            cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=600,
+            cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=6 * PATIENCE_S,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
         return done.stdout

@@ -20,6 +20,7 @@ from lakerunner_query.app import create_app
 from resources.lake.timecut import SECOND_NS
 from resources.settings import Settings
 from tests.acceptance.test_documented_commands import FENCE, MARK, says
+from tests.support.patience import PATIENCE_S
 from tests.support.query.lake import Lake, Stack, free_port
 
 pytestmark = pytest.mark.integration
@@ -88,7 +89,7 @@ def test_the_page_works_as_written(data_dir: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout

@@ -21,6 +21,7 @@ from lakerunner_query.app import create_app
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from resources.lake.timecut import SECOND_NS
 from tests.support.exposition_parser import parse
+from tests.support.patience import PATIENCE_S
 from tests.support.query.lake import BASE, TOKEN, Client, Lake, Line, Stack, free_port, start_workers
 
 pytestmark = pytest.mark.integration
@@ -54,7 +55,7 @@ def test_a_worker_killed_in_the_middle_is_replaced(lake: Lake, two: Stack) -> No
         holder = _holder(two)
         two.workers[holder].kill()
         os.kill(two.workers[1 - holder].process.pid, signal.SIGCONT)
-        thread.join(20)
+        thread.join(PATIENCE_S)
     assert found == [[f"line {i}" for i in range(1, 50)]]
 
 
@@ -155,7 +156,7 @@ def served(stack: Stack, lake: Lake) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(PATIENCE_S)
 
 
 def _cancelled(stack: Stack) -> int:

@@ -24,6 +24,7 @@ from lakerunner_query.app import create_app
 from lakerunner_query.protocol.units import Missing
 from resources.proto import flight_sql as sql
 from resources.settings import Settings
+from tests.support.patience import PATIENCE_S
 from tests.support.query.fake_lakeql import FakeLakeQL
 from tests.support.query.flight_door import OpenDoor, flight_door
 from tests.support.query.lake import Lake, Line, Stack, free_port
@@ -222,7 +223,9 @@ def client(door: OpenDoor) -> Iterator[flight.FlightClient]:
 
 
 def as_key(key: str = "key-acme") -> flight.FlightCallOptions:
-    return flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {key}".encode())], timeout=120)
+    return flight.FlightCallOptions(
+        headers=[(b"authorization", f"Bearer {key}".encode())], timeout=PATIENCE_S
+    )
 
 
 def info_of(client: flight.FlightClient, text: str, key: str = "key-acme") -> flight.FlightInfo:

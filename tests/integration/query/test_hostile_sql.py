@@ -12,6 +12,7 @@ import pytest
 from litestar.testing import TestClient
 
 from lakerunner_query.app import create_app
+from tests.support.patience import PATIENCE_S
 from tests.support.query import hostile_sql
 from tests.support.query.lake import Stack, start_workers
 from tests.support.query.signals_lake import END_NS, START_NS, SignalsLake
@@ -94,7 +95,7 @@ def test_syntax(door: Http, workers: Stack, q: str) -> None:
 
 @pytest.mark.parametrize("q", hostile_sql.TWISTED)
 def test_twisted(door: Http, q: str) -> None:
-    found = ask(door, q, timeout=10)
+    found = ask(door, q, timeout=PATIENCE_S)
     assert found.status_code == 200, found.text[:300]
     assert not any(leak in json.dumps(found.json()["rows"]) for leak in LEAKS)
 

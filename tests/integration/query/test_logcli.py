@@ -14,6 +14,7 @@ import uvicorn
 
 from lakerunner_query.app import create_app
 from resources.lake.timecut import SECOND_NS
+from tests.support.patience import PATIENCE_S
 from tests.support.query.lake import BASE, Lake, Stack, free_port
 
 pytestmark = pytest.mark.integration
@@ -50,7 +51,7 @@ def logcli(lake: Lake, stack: Stack) -> Iterator[Run]:
 
     yield run
     server.should_exit = True
-    thread.join(10)
+    thread.join(PATIENCE_S)
 
 
 def test_lines(logcli: Run) -> None:

@@ -17,6 +17,7 @@ import websockets
 from lakerunner_query.api.loki import tail
 from lakerunner_query.app import create_app
 from resources.lake.timecut import SECOND_NS
+from tests.support.patience import PATIENCE_S
 from tests.support.query.lake import BASE, Lake, Line, Stack, free_port
 
 pytestmark = pytest.mark.integration
@@ -36,12 +37,14 @@ def address(lake: Lake, stack: Stack) -> Iterator[str]:
         time.sleep(0.02)
     yield f"ws://127.0.0.1:{port}/loki/api/v1/tail"
     server.should_exit = True
-    thread.join(10)
+    thread.join(PATIENCE_S)
 
 
 def connect(address: str, query: str = WEB, key: str = "key-acme", **more: object) -> Any:
     asked = urlencode({"query": query, "start": BASE, **more})
-    return websockets.connect(f"{address}?{asked}", additional_headers={"Api-Key": key}, open_timeout=30)
+    return websockets.connect(
+        f"{address}?{asked}", additional_headers={"Api-Key": key}, open_timeout=PATIENCE_S
+    )
 
 
 async def received(socket: Any, seconds: float = 20) -> dict[str, Any]:

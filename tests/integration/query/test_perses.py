@@ -21,6 +21,7 @@ import httpx
 import pytest
 
 from resources.lake.timecut import SECOND_NS
+from tests.support.patience import PATIENCE_S
 from tests.support.query.lake import BASE, Client, Lake, Line, Stack, free_port
 from tests.support.query.metric_lake import BASE_MS, labels, write_samples
 from tests.support.query.real_prometheus import served
@@ -113,12 +114,12 @@ def servers(
                 ("projects", {"kind": "Project", "metadata": {"name": "shop"}}),
                 ("projects/shop/dashboards", DASHBOARD),
             ):
-                made = httpx.post(f"{address}/api/v1/{path}", json=body, timeout=60)
+                made = httpx.post(f"{address}/api/v1/{path}", json=body, timeout=PATIENCE_S)
                 assert made.is_success, made.text
             yield address, bare
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(PATIENCE_S)
 
 
 def unpack(archive: Path, folder: Path) -> None:
@@ -144,7 +145,7 @@ def wait(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
     for _ in range(600):
         assert process.poll() is None, log.read_text()
         try:
-            found = httpx.get(f"{address}/api/v1/plugins", timeout=5).json()
+            found = httpx.get(f"{address}/api/v1/plugins", timeout=PATIENCE_S).json()
         except (httpx.HTTPError, ValueError):
             time.sleep(0.1)
             continue
@@ -155,7 +156,7 @@ def wait(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
 
 def asked(ours: str, route: str) -> int:
     """Count the answers of a route with 200."""
-    text = httpx.get(f"{ours}/metrics", timeout=60).text
+    text = httpx.get(f"{ours}/metrics", timeout=PATIENCE_S).text
     name = "lakerunner_http_request_seconds_count"
     found = re.search(rf'{name}{{route="{re.escape(route)}",status="200"}} (\d+)', text)
     return int(found[1]) if found else 0
@@ -165,12 +166,12 @@ def test_what_panels_ask_through_its_proxy(servers: tuple[str, str]) -> None:
     proxy = f"{servers[0]}/proxy/globaldatasources"
     times = {"start": NOW_S - 1800, "end": NOW_S, "step": 15}
     rates = httpx.post(
-        f"{proxy}/prometheusdatasource/api/v1/query_range", timeout=60,
+        f"{proxy}/prometheusdatasource/api/v1/query_range", timeout=PATIENCE_S,
         data={"query": "sum by (job) (rate(hits_total[5m]))", **times},
     ).json()  # fmt: skip
     assert {one["metric"]["job"] for one in rates["data"]["result"]} == {"api", "web"}
     lines = httpx.get(
-        f"{proxy}/lokidatasource/loki/api/v1/query_range", timeout=60,
+        f"{proxy}/lokidatasource/loki/api/v1/query_range", timeout=PATIENCE_S,
         params={"query": '{service_name="web"}', **times},
     ).json()  # fmt: skip
     assert "GET /checkout 59 took 3ms" in {
@@ -182,7 +183,7 @@ def test_the_dashboard_in_a_browser(servers: tuple[str, str], tmp_path: Path) ->
     perses, ours = servers
     if CHROMIUM is None:
         pytest.skip("no Chromium here (apt-get install chromium)")
-    if "forget to generate the react app" in httpx.get(perses, timeout=60).text:
+    if "forget to generate the react app" in httpx.get(perses, timeout=PATIENCE_S).text:
         pytest.skip(f"{SERVER} was built without its pages (see benchmarks/README.md)")
     screenshot = tmp_path / "perses.png"
     page = f"{perses}/projects/shop/dashboards/shop?start=30m"
@@ -194,7 +195,7 @@ def test_the_dashboard_in_a_browser(servers: tuple[str, str], tmp_path: Path) ->
     before = asked(ours, metrics), asked(ours, lines)
     for _ in range(VISITS):
         subprocess.run(
-            [*common, f"--screenshot={screenshot}", page], capture_output=True, check=True, timeout=240
+            [*common, f"--screenshot={screenshot}", page], capture_output=True, check=True, timeout=PATIENCE_S
         )
         if asked(ours, metrics) > before[0] and asked(ours, lines) >= before[1] + 2:
             break
@@ -202,7 +203,7 @@ def test_the_dashboard_in_a_browser(servers: tuple[str, str], tmp_path: Path) ->
         pytest.fail(f"the panels did not ask for their data: see {screenshot}")
     dump = [*common, "--dump-dom", page]
     for _ in range(VISITS):
-        dom = subprocess.run(dump, capture_output=True, text=True, check=True, timeout=240).stdout
+        dom = subprocess.run(dump, capture_output=True, text=True, check=True, timeout=PATIENCE_S).stdout
         if "<canvas" in dom:
             break
     for expected in ("Hits per second", "Lines", "Lines per minute", "<canvas"):

@@ -17,6 +17,7 @@ from litestar.testing import TestClient
 from psycopg import errors
 
 from lakerunner_query.app import create_app
+from tests.support.patience import PATIENCE_S
 from tests.support.query.lake import Lake, Line, Stack, free_port
 
 pytestmark = pytest.mark.integration
@@ -90,7 +91,7 @@ def test_psql_lists_and_describes_tables(port: int) -> None:
     env = {**os.environ, "PGPASSWORD": "key-acme"}
     done = subprocess.run(
         [PSQL, "-X", "-v", "ON_ERROR_STOP=1", f"host=127.0.0.1 port={port} user=ann dbname=lake"],
-        input=script, env=env, capture_output=True, text=True, timeout=60, check=False,
+        input=script, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     for line in (
@@ -117,7 +118,7 @@ def test_the_page_works_as_written(port: int, tmp_path: Path) -> None:
     env = {**os.environ, "PATH": path, "READ_KEY": "key-acme", "PGPORT": str(port)}
     done = subprocess.run(
         ["bash", "-c", "\n".join(script)],
-        cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False,
+        cwd=tmp_path, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     said = {line.strip() for line in (done.stdout + done.stderr).splitlines()}

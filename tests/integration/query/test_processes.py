@@ -17,6 +17,7 @@ import pytest
 from resources.index.postgres import PostgresIndex
 from resources.lake.timecut import SECOND_NS
 from resources.settings import Settings
+from tests.support.patience import PATIENCE_S
 from tests.support.query.lake import BASE, Lake, Line, free_port, start_workers
 
 pytestmark = pytest.mark.integration
@@ -40,7 +41,7 @@ def api(settings: Settings) -> Iterator[str]:
         yield url
     finally:
         process.terminate()
-        assert process.wait(15) is not None
+        assert process.wait(PATIENCE_S) is not None
 
 
 def test_a_query_through_real_processes(

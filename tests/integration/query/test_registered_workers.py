@@ -13,6 +13,7 @@ import pytest
 from lakerunner_query.coordinator.workers import WorkerFinder
 from resources.index.worker_leases import beat, live_workers, withdraw
 from tests.support.frozen import frozen
+from tests.support.patience import PATIENCE_S
 from tests.support.query.lake import Lake, WorkerProcess, free_port, worker_settings
 
 pytestmark = pytest.mark.integration
@@ -39,7 +40,7 @@ def test_a_worker_registers_once_it_is_ready_and_withdraws_when_it_ends(
         until(index_dsn, (url,))
         worker.wait_ready()
         worker.process.send_signal(signal.SIGTERM)
-        worker.process.wait(30)
+        worker.process.wait(PATIENCE_S)
         assert live_workers(index_dsn, 1e6) == ()
     finally:
         worker.kill()

@@ -18,6 +18,7 @@ import uvicorn
 
 from lakerunner_query.app import create_app
 from resources.lake.timecut import SECOND_NS
+from tests.support.patience import PATIENCE_S
 from tests.support.query.lake import BASE, Lake, Line, Stack, free_port
 
 pytestmark = pytest.mark.integration
@@ -42,7 +43,7 @@ def port(lake: Lake, stack: Stack) -> Iterator[int]:
         time.sleep(0.02)
     yield found
     server.should_exit = True
-    thread.join(20)
+    thread.join(PATIENCE_S)
 
 
 def open_slowly(port: int) -> socket.socket:
@@ -87,7 +88,7 @@ def test_clients_that_read_a_byte_a_second_hold_no_worker_and_are_left(port: int
     def others() -> int:
         asked = {"query": 'sum(count_over_time({service_name="web"}[1h]))', "time": BASE + 1800 * SECOND_NS}
         url, headers = f"http://127.0.0.1:{port}/loki/api/v1/query", {"Api-Key": "key-acme"}
-        answer = httpx.get(url, params=asked, headers=headers, timeout=60)
+        answer = httpx.get(url, params=asked, headers=headers, timeout=PATIENCE_S)
         return int(answer.json()["data"]["result"][0]["value"][1])
 
     assert others() == LINES
@@ -120,7 +121,9 @@ def test_a_client_that_was_left_goes_on_behind_its_last_event(port: int) -> None
     ids = re.findall(rb"^id: (\S+)\n\r?\n", bytes(received), re.MULTILINE)
     assert 0 < len(ids) < LINES
     headers = {"Api-Key": "key-acme", "Last-Event-ID": ids[-1].decode()}
-    rest = httpx.post(f"http://127.0.0.1:{port}/api/v1/logs/query", json=BODY, headers=headers, timeout=60)
+    rest = httpx.post(
+        f"http://127.0.0.1:{port}/api/v1/logs/query", json=BODY, headers=headers, timeout=PATIENCE_S
+    )
     assert rest.status_code == 200
     sent = int(ids[-1].split(b".")[8])
     assert rest.text.count('"type":"result"') == LINES - sent

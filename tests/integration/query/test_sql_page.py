@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.browser import Page, browser_path, open_page
+from tests.support.patience import PATIENCE_S
 from tests.support.query.lake import start_workers
 from tests.support.query.real_prometheus import served
 from tests.support.query.shop_lake import MINUTES, shop_lake
@@ -221,7 +222,7 @@ def test_files_hold_all_rows(page: Page, address: str) -> None:
     ask(page, address, ERRORS)
     for form in ("csv", "json", "arrow"):
         page.click(f"#save-{form}")
-    end = time.monotonic() + 20
+    end = time.monotonic() + PATIENCE_S
     while len(files := sorted(page.downloads.glob("lakerunner-*"))) < 3 or any(
         one.suffix == ".crdownload" for one in files
     ):
@@ -265,7 +266,7 @@ def test_stop_leaves_the_connection(page: Page, address: str) -> None:
     assert page.text("#run") == "Run"
     assert page.text("#progress") == ""
     ended = re.compile(r'api="lakeql",outcome="abandoned"')
-    end = time.monotonic() + 20
+    end = time.monotonic() + PATIENCE_S
     while not ended.search(said := httpx.get(address + "metrics").text):
         assert time.monotonic() < end, [line for line in said.split("\n") if "lakeql" in line]
         time.sleep(0.1)

@@ -22,6 +22,7 @@ from xml.sax.saxutils import escape
 from lakerunner_ingress.notifications.queues.queue import QueueMessage, QueueUnavailableError
 from lakerunner_ingress.notifications.shapes import Shape
 from lakerunner_ingress.notifications.shapes.aws import parse_aws
+from tests.support.patience import PATIENCE_S
 
 SAS = "sv=2021-12-02&sp=rp&sig=a%2Bb%2Fc%3D"
 SUBSCRIPTION = "/v1/projects/p/subscriptions/s"
@@ -229,7 +230,7 @@ def _serving(handler: type[_Handler]) -> Iterator[Server]:
             yield site
         finally:
             server.shutdown()
-            thread.join(10)
+            thread.join(PATIENCE_S)
 
 
 @contextmanager

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
+from tests.support.patience import PATIENCE_S
+
 Answer = tuple[bytes, bytes]
 
 
@@ -59,7 +61,7 @@ class BareClient:
     """A connection that sends what it is told to; use it as a context."""
 
     def __init__(self, port: int, key: str = "key-acme", **options: str) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
         self._file = self._socket.makefile("rb")
         if key:
             self.send(startup(user="ann", **options))

@@ -19,6 +19,7 @@ import pytest
 import uvicorn
 
 from lakerunner_query.app import create_app
+from tests.support.patience import PATIENCE_S
 from tests.support.query.lake import Lake, Stack, free_port
 
 PROMETHEUS = Path.home() / ".cache" / "lakerunner" / "peers" / "prometheus"
@@ -36,7 +37,7 @@ class Peer:
 
     def get(self, path: str, **headers: str) -> httpx.Response:
         return httpx.get(
-            self.address + path, headers={"Authorization": "Bearer key-acme"} | headers, timeout=60
+            self.address + path, headers={"Authorization": "Bearer key-acme"} | headers, timeout=PATIENCE_S
         )
 
 
@@ -54,7 +55,7 @@ def served(lake: Lake, stack: Stack) -> Iterator[Peer]:
         yield Peer(f"http://127.0.0.1:{port}/prometheus")
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(PATIENCE_S)
 
 
 @contextmanager
@@ -76,14 +77,14 @@ def running(folder: Path, config: dict[str, object]) -> Iterator[Peer]:
         yield Peer(f"http://127.0.0.1:{port}")
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(PATIENCE_S)
 
 
 def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     for _ in range(600):
         assert process.poll() is None, log.read_text()
         try:
-            with urllib.request.urlopen(url, timeout=5):
+            with urllib.request.urlopen(url, timeout=PATIENCE_S):
                 return
         except OSError:
             time.sleep(0.1)

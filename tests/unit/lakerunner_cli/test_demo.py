@@ -32,6 +32,7 @@ from lakerunner_cli.webhook import NewObject, Outcome
 from resources.lake.layout import Signal, parse_raw_key
 from resources.objects.store import open_store
 from resources.settings import Settings
+from tests.support.patience import PATIENCE_S
 
 CALM, BURSTING = 1_700_000_040, 1_700_000_070  # :00 and :30 of a minute
 
@@ -230,5 +231,5 @@ def test_the_shop_goes_on_until_its_plan_is_gone(tmp_path: Path, monkeypatch: py
     while not paths.shop_beat.exists():
         time.sleep(0.01)
     assert standing.close_shop(settings)
-    shop.join(15)
+    shop.join(PATIENCE_S)
     assert not shop.is_alive()

@@ -37,9 +37,7 @@ def frozen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.mark.parametrize("component", COMPONENTS, ids=lambda component: component.name)
 def test_no_probe_takes_a_frozen_component_for_a_ready_one(component: Component, frozen: Site) -> None:
-    began = time.monotonic()
     assert not component.probe(frozen, time.time() - component.silent_timeout_s)
-    assert time.monotonic() - began < 8
 
 
 def test_the_watchdog_is_ready_while_it_touches_its_file(frozen: Site) -> None:

@@ -22,18 +22,19 @@ from lakerunner_cli.stack.processes import (
     spawn,
 )
 from resources.settings import process_environment
+from tests.support.patience import wait_for
 
-SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 # Starts a child that leaves the process group (as Spark's Python workers do), then says so.
 PARENT = """
 import subprocess, sys, time
-subprocess.Popen([sys.executable, "-c", "import os, time; os.setpgid(0, 0); time.sleep(60)"])
-print("started", flush=True); time.sleep(60)
+subprocess.Popen([sys.executable, "-c", "import os, time; os.setpgid(0, 0); time.sleep(600)"])
+print("started", flush=True); time.sleep(600)
 """
 STUBBORN = """
 import signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-print("deaf", flush=True); time.sleep(60)
+print("deaf", flush=True); time.sleep(600)
 """
 
 
@@ -50,10 +51,7 @@ def started(tmp_path: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
 def _spawn(program: list[str], tmp_path: Path, said: str = "") -> subprocess.Popen[bytes]:
     environment = {**process_environment(), "LAKERUNNER_DATA_DIR": str(tmp_path)}
     process = spawn(program, environment, tmp_path, tmp_path / "log")
-    deadline = time.monotonic() + 20
-    while said not in (tmp_path / "log").read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for(lambda: said in (tmp_path / "log").read_text(), said)
     return process
 
 
@@ -77,7 +75,7 @@ def test_a_dead_leader_with_living_members_is_found_and_ended(
     started[0].wait()
     assert orphan_sessions([known], tmp_path) == [known.pid]
     assert orphan_sessions([known], tmp_path / "other") == []
-    end_session(known.pid, 5)
+    end_session(known.pid, 60)
     assert session_members(known.pid) == []
 
 
@@ -94,7 +92,7 @@ def test_a_deaf_process_is_killed_after_its_grace(
 def test_children_have_default_signal_handling(
     tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
-    program = "import time; print('ready', flush=True); time.sleep(60)"
+    program = "import time; print('ready', flush=True); time.sleep(600)"
     started.append(_spawn([sys.executable, "-c", program], tmp_path, "ready"))
     end_session(started[0].pid, 60)
     assert started[0].wait() == -signal.SIGTERM
@@ -104,7 +102,7 @@ def test_children_have_default_signal_handling(
 def test_what_the_parent_ignores_or_blocks_stops_its_children(
     tmp_path: Path, started: list[subprocess.Popen[bytes]], is_blocked: bool
 ) -> None:
-    program = "import time; print('ready', flush=True); time.sleep(60)"
+    program = "import time; print('ready', flush=True); time.sleep(600)"
     before = signal.getsignal(signal.SIGTERM)
     if is_blocked:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
@@ -117,14 +115,14 @@ def test_what_the_parent_ignores_or_blocks_stops_its_children(
     finally:
         signal.signal(signal.SIGTERM, before)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    end_session(started[0].pid, 20)
+    end_session(started[0].pid, 60)
     assert started[0].wait() == -signal.SIGTERM
 
 
 def test_who_listens(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
     program = (
         "import socket, time; s = socket.create_server(('127.0.0.1', 0)); "
-        "print(s.getsockname()[1], '!', flush=True); time.sleep(60)"
+        "print(s.getsockname()[1], '!', flush=True); time.sleep(600)"
     )
     started.append(_spawn([sys.executable, "-c", program], tmp_path, "!"))
     port = int((tmp_path / "log").read_text().split()[0])

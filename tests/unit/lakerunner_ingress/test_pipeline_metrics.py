@@ -12,6 +12,7 @@ from resources.index.memory import MemoryIndex
 from resources.index.postgres.connections import IndexUnavailableError
 from resources.index.types import DeadLetter, Intake, ObjectNotice, OutboxMessage
 from resources.lake.layout import Signal
+from tests.support import patience
 from tests.support.exposition_parser import parse
 
 ORG = 'ac"me\\'
@@ -87,15 +88,15 @@ def test_a_hanging_index_is_not_hidden_by_the_last_reading(monkeypatch: pytest.M
     index, metrics = given()
     before = metrics.render()
     asked, answering = threading.Event(), threading.Event()
-    monkeypatch.setattr(index, "counters", lambda: (asked.set(), answering.wait(20), {})[-1])
+    monkeypatch.setattr(index, "counters", lambda: (asked.set(), answering.wait(patience.PATIENCE_S), {})[-1])
     index.now += MAX_AGE_S
     reader = threading.Thread(target=metrics.render)
     reader.start()
     try:
-        assert asked.wait(10)
+        assert asked.wait(patience.PATIENCE_S)
         assert metrics.render() == before
         index.now += PATIENCE_S + 1
         assert parse(metrics.render()) == {("lakerunner_index_up", frozenset()): 0}
     finally:
         answering.set()
-        reader.join(10)
+        reader.join(patience.PATIENCE_S)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from resources.proto.prometheus import RequestV2, WriteRequest
 from resources.settings import Settings
 from tests.support.ingress.doubles import FakeProducer, FlakyIndex
 from tests.support.ingress.push_fakes import KEY, index_with, objects
+from tests.support.patience import PATIENCE_S, wait_for
 
 PROTOBUF = {"content-type": "application/x-protobuf"}
 V2 = {"content-type": "application/x-protobuf;proto=io.prometheus.write.v2.Request"}
@@ -44,10 +44,7 @@ def push(client: TestClient[Any], message: Any, headers: dict[str, str] = PROTOB
 
 
 def listed(index: FlakyIndex, org: str = "acme") -> list[MetricFamily]:
-    deadline = time.monotonic() + 5
-    while not (found := index.metric_metadata(org, 0)) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return found
+    return wait_for(lambda: index.metric_metadata(org, 0), "the descriptions in the index")
 
 
 def test_a_request_of_descriptions_alone_is_in_the_index_and_needs_no_object(
@@ -119,7 +116,7 @@ def test_a_slow_index_gathers_one_write_per_organisation_and_neighbours_go_on(
 
     def slow(org: str, _: Any) -> None:
         calls.append(org)
-        assert org == "beta" or gate.wait(10)
+        assert org == "beta" or gate.wait(PATIENCE_S)
 
     monkeypatch.setattr(index, "put_metric_metadata", slow)
 
@@ -127,7 +124,7 @@ def test_a_slow_index_gathers_one_write_per_organisation_and_neighbours_go_on(
         writer = MetadataWriter(index)
         for number in range(1000):
             writer.write_later("acme", [MetricFamily(f"m{number}", "gauge")])
-        await asyncio.wait_for(writer.write("beta", [UP]), 5)
+        await asyncio.wait_for(writer.write("beta", [UP]), PATIENCE_S)
         gate.set()
         await writer.close()
 

@@ -41,6 +41,7 @@ from resources.settings import Settings
 from tests.support.ingress.doubles import FakeProducer, FlakyIndex
 from tests.support.ingress.push_fakes import announced, index_with, objects
 from tests.support.otlp_logs import otlp_logs
+from tests.support.patience import wait_for
 
 KEYS = {Signal.LOGS: "resourceLogs", Signal.METRICS: "resourceMetrics", Signal.TRACES: "resourceSpans"}
 
@@ -217,11 +218,12 @@ def test_a_long_broken_message_is_not_explained() -> None:
 @pytest.mark.parametrize(("name", "empty"), [("gzip", gzip.compress(b"")), ("zstd", zstandard.compress(b""))])
 def test_a_body_has_a_bounded_number_of_members(name: str, empty: bytes) -> None:
     hold = Memory(1 << 20).hold()
+    began = time.thread_time()
     assert open_body(empty * MAX_MEMBERS, name, 100, hold) == b""
-    began = time.monotonic()
+    bounded_s = time.thread_time() - began
     with pytest.raises(BadRequestError, match=f"{name}: more than {MAX_MEMBERS} members"):
-        open_body(empty * 200_000, name, 100, hold)
-    assert time.monotonic() - began < 5
+        open_body(empty * 50 * MAX_MEMBERS, name, 100, hold)
+    assert time.thread_time() - began - bounded_s < 10 * bounded_s, "the rest is not opened"
 
 
 def test_the_cost_of_parsing_is_large_only_where_it_is() -> None:
@@ -284,8 +286,7 @@ def test_a_durable_object_is_accepted_whatever_its_announcement_fails_with(
     producer.down = failing
     monkeypatch.setattr(index, "append_outbox", append_outbox)
     writer.write(Lane("acme", "push", Signal.LOGS, Form.OTLP_JSON), [b"a"])
-    time.sleep(0.05)
-    assert writer.announcements.waiting == 1
+    wait_for(lambda: writer.announcements.waiting == 1)
     producer.down = False
     writer.announcements.close()
     assert [record.key for record in announced(producer)] == list(objects(tmp_path))

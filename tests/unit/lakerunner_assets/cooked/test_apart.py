@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from lakerunner_assets.cooked import apart
 from lakerunner_assets.cooked.apart import ChildDiedError, cook_apart, ending
 from tests.support.cooking_lake import HOUR, SECOND, Lake, lake_in
 from tests.support.otlp_logs import otlp_logs
+from tests.support.patience import PATIENCE_S, wait_for
 
 DEADLY = """
 import os, signal
@@ -109,13 +108,8 @@ def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
         "print(apart._start().process.pid, flush=True)\n"
         "os._exit(0)\n"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    )
     pid = int(ran.stdout)
-    for _ in range(200):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.1)
-    os.kill(pid, signal.SIGKILL)
-    pytest.fail("the child lives on")
+    wait_for(lambda: not psutil.pid_exists(pid), "the end of the child")

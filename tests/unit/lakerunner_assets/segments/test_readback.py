@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -19,6 +18,7 @@ from resources.settings import Settings
 from tests.support.cooking_lake import HOUR, SECOND, lake_in
 from tests.support.decode.hostile_parquet import own_segment
 from tests.support.otlp_logs import otlp_logs
+from tests.support.patience import wait_for
 
 
 @pytest.fixture(scope="module", params=[Signal.LOGS, Signal.METRICS])
@@ -60,10 +60,7 @@ def test_pages_that_were_read_do_not_stay_in_memory(
     monkeypatch.setattr(client, "DROP_S", 0.001)
     with client.readable(large) as mapped:
         assert bytes(mapped) == bytes(8 << 20)
-        deadline = time.monotonic() + 10
-        while resident_kib(large) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert resident_kib(large) == 0
+        wait_for(lambda: resident_kib(large) == 0, "the pages to be dropped")
 
 
 def test_a_byte_changed_in_any_page_is_found(segment: Path, tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from lakerunner_query.promql.lang.parser import parse, parse_selector
 from lakerunner_query.syntax import Matcher, MatchOp
 from resources.index.memory import MemoryIndex
 from resources.settings import Settings
+from tests.support.patience import PATIENCE_S
 
 STATIC = Path(health.__file__).parent.parent / "static"
 SCRIPTS = sorted(path.name for path in STATIC.glob("*.js"))
@@ -78,7 +79,9 @@ def computed(tmp_path_factory: pytest.TempPathFactory) -> Computed:
     def run(module: str, expression: str) -> Any:
         code = f'import * as m from "./{module}"; console.log(JSON.stringify({expression}));'
         command = [str(NODE), "--input-type=module", "-e", code]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 

@@ -9,6 +9,7 @@ import pytest
 
 from lakerunner_query.coordinator.engine import MOST_PREPARING, PREPARING, Admission
 from lakerunner_query.errors import TooManyQueriesError
+from tests.support.patience import PATIENCE_S
 
 
 def test_tails_of_one_organisation_are_counted() -> None:
@@ -34,7 +35,7 @@ def test_planning_of_one_organisation_leaves_room_for_another() -> None:
             waiting = [asyncio.ensure_future(_prepare(admission, "busy")) for _ in range(MOST_PREPARING)]
             await asyncio.sleep(0)
             assert not any(one.done() for one in waiting)
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(PATIENCE_S):
                 await _prepare(admission, "other")
             with pytest.raises(TooManyQueriesError, match="requests of this organisation are waiting"):
                 await _prepare(admission, "busy")

@@ -10,6 +10,7 @@ from typing import TypeVar
 import pytest
 
 from lakerunner_query.coordinator.http import Reply, Wire, WireError
+from tests.support.patience import PATIENCE_S
 
 Told = TypeVar("Told")
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -33,7 +34,7 @@ def with_server(serve: Serve, ask: Callable[[Wire], Awaitable[Told]]) -> Told:
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
             wire = Wire(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", {"x-token": "t"})
             try:
-                return await asyncio.wait_for(ask(wire), 10)
+                return await asyncio.wait_for(ask(wire), PATIENCE_S)
             finally:
                 wire.close()
                 await asyncio.sleep(0.02)  # the server hears of it
@@ -131,17 +132,18 @@ def test_nobody_listens() -> None:
 
 
 def test_who_gives_up_closes_the_connection() -> None:
-    was_closed = asyncio.Event()
+    was_asked, was_closed = asyncio.Event(), asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await request(reader)
+        was_asked.set()
         await reader.read()
         was_closed.set()
         await closed(writer)
 
     async def ask(wire: Wire) -> bool:
         task = asyncio.create_task(wire.ask("POST", "/work"))
-        await asyncio.sleep(0.05)
+        await was_asked.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return await was_closed.wait()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, cast
 
@@ -14,6 +13,7 @@ from lakerunner_query.coordinator.locate import LOOKUPS, Locator, Lookup
 from lakerunner_query.errors import IndexUnavailableError
 from resources.index import postgres
 from resources.index.types import ApiKey, SegmentQuery, Snapshot
+from tests.support.patience import PATIENCE_S
 
 LOOKUP = Lookup((SegmentQuery("acme", "logs", 0, 0, 1), None))
 KEY = ApiKey("acme", "read", "k")
@@ -29,7 +29,7 @@ class Index:
 
     def snapshot(self, questions: list[SegmentQuery], *_: object) -> Snapshot:
         self.calls += 1
-        self.thawed.wait(10)
+        self.thawed.wait(PATIENCE_S)
         if self.errors:
             raise self.errors.pop()
         return Snapshot(((),) * len(questions))
@@ -68,16 +68,14 @@ async def look_up(locator: Locator, within_s: float) -> str:
 
 
 def test_queries_leave_a_frozen_index_at_their_deadlines_and_keys_are_still_checked(index: Index) -> None:
-    async def act(locator: Locator) -> tuple[list[str], float, ApiKey | None]:
-        began = time.monotonic()
+    async def act(locator: Locator) -> tuple[list[str], ApiKey | None]:
         asking = asyncio.gather(*(look_up(locator, 0.2) for _ in range(5 * LOOKUPS)))
         await asyncio.sleep(0.05)
         key = await locator.api_key(b"")
-        return await asking, time.monotonic() - began, key
+        return await asking, key
 
-    answers, seconds, key = run(index, act)
+    answers, key = run(index, act)
     assert {answer.partition(";")[0] for answer in answers} == {"the segment index does not answer"}
-    assert seconds < 2
     assert key == KEY
     assert index.calls == LOOKUPS, "what waited for a thread was dropped"
 
@@ -86,7 +84,7 @@ def test_an_index_that_thaws_answers_again(index: Index) -> None:
     async def act(locator: Locator) -> list[str]:
         await asyncio.gather(*(look_up(locator, 0.05) for _ in range(2 * LOOKUPS)))
         index.thawed.set()
-        return await asyncio.gather(*(look_up(locator, 5.0) for _ in range(2 * LOOKUPS)))
+        return await asyncio.gather(*(look_up(locator, PATIENCE_S) for _ in range(2 * LOOKUPS)))
 
     assert run(index, act) == ["answered"] * 2 * LOOKUPS
 
@@ -100,7 +98,7 @@ def test_a_lost_connection_is_asked_again_once_and_a_late_answer_is_not(index: I
         ([late], 1, "the segment index"),
     ):
         index.errors, index.calls = list(errors), 0
-        assert run(index, lambda locator: look_up(locator, 5.0)).startswith(outcome)
+        assert run(index, lambda locator: look_up(locator, PATIENCE_S)).startswith(outcome)
         assert index.calls == calls
 
 

@@ -7,7 +7,6 @@ import functools
 import os
 import random
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from lakerunner_query.worker.shared.lake_filesystem import LakeFileSystem
 from lakerunner_query.worker.shared.segment_file import FetchMeter, SegmentUnreadableError
 from resources.duckdb import CancelledQueryError, DuckLimits, DuckSession
 from resources.objects.errors import UnavailableError
+from tests.support.patience import PATIENCE_S
 
 SIZE = 5 * 1024 * 1024 + 12_345
 
@@ -37,17 +37,16 @@ class Store:
     def __init__(self, **objects: bytes) -> None:
         self.objects = {f"db/acme/{name}": data for name, data in objects.items()}
         self.asked: list[tuple[int, int]] = []
-        self.delays: list[float] = []
+        self.holds: list[threading.Event] = []
         self.failures: list[Exception] = []
         self.gate = threading.Event()
         self.gate.set()
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         self.asked.append((start, start + length))
-        delay = self.delays.pop(0) if self.delays else 0.0
+        hold = self.holds.pop(0) if self.holds else self.gate
         failure = self.failures.pop(0) if self.failures else None
-        self.gate.wait(10)
-        time.sleep(delay)
+        hold.wait(PATIENCE_S)
         if failure is not None:
             raise failure
         return self.objects[key][start : start + length]
@@ -233,10 +232,10 @@ def test_a_slow_request_is_sent_again(tmp_path: Path) -> None:
     with cache.open(ref("a"), meter) as file:
         for number in range(range_requests.ENOUGH):
             file.read(2 * number * BLOCK, 10)
-        store.delays = [5.0]
-        began = time.monotonic()
-        file.read(60 * BLOCK, 10)
-        assert time.monotonic() - began < 4
+        store.holds = [threading.Event()]
+        (hold,) = store.holds
+        assert file.read(60 * BLOCK, 10)
+        hold.set()
     assert cache.requests.counts["hedged"] == 1
     assert store.asked[-2:] == [(60 * BLOCK, 61 * BLOCK)] * 2
     assert meter.requests == range_requests.ENOUGH + 2

@@ -21,6 +21,7 @@ from lakerunner_query.worker.shared.block_cache import WHOLE_BELOW, BlockCache
 from resources.duckdb import Cancellation
 from resources.objects.errors import StoreError
 from tests.golden.engine_lake import gauge_table
+from tests.support.patience import PATIENCE_S
 
 SERIES, SAMPLES, SEGMENTS = 120, 6000, 3
 STEP_MS = 1000
@@ -42,7 +43,7 @@ class RecordingStore:
     def get_range(self, key: str, start: int, length: int) -> bytes:
         self.asked.append((key, start, length))
         if self.together is not None:
-            self.together.wait(20)
+            self.together.wait(PATIENCE_S)
         if key == self.broken and start + length <= self.tails[key]:
             raise StoreError(key, "slow down")
         with (self.folder / key).open("rb") as file:

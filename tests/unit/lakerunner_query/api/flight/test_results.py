@@ -37,6 +37,7 @@ from lakerunner_query.errors import (
 from lakerunner_query.protocol.units import Missing
 from lakerunner_query.serving import Counters
 from resources.settings import Settings
+from tests.support.patience import PATIENCE_S
 from tests.support.query.fake_lakeql import FakeLakeQL
 
 LOGS = "SELECT message FROM logs"
@@ -138,7 +139,7 @@ def test_a_client_that_takes_nothing_is_left(lakeql: FakeLakeQL) -> None:
         results = Results(services_of(lakeql, query_stall_s=0.05))
         result = await results.start(statement("SELECT 'endless', message FROM logs"), takes_partial=False)
         await result.take()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while lakeql.open_answers:  # noqa: ASYNC110 - the fake tells nobody
                 await asyncio.sleep(0.01)
         with pytest.raises(QueryTimeoutError, match="took nothing"):
