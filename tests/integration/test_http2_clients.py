@@ -42,7 +42,7 @@ def port() -> Iterator[int]:
 def frames(port: int, sent: bytes, pause_at: int = 0) -> list[tuple[int, int, bytes]]:
     """Send bytes; return kind, flags and payload of the frames up to GOAWAY."""
     found, data = [], b""
-    with socket.create_connection(("127.0.0.1", port), 10) as client:
+    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as client:
         client.sendall(sent[:pause_at] if pause_at else sent)
         if pause_at:
             time.sleep(0.05)
@@ -94,8 +94,8 @@ def test_curl_shows_the_sentence(port: int) -> None:
     "junk", [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\xff" * 70_000, PREFACE + b"\0" * 9]
 )
 def test_junk_behind_the_preface_does_no_harm(port: int, junk: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", port), 10) as client:
+    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as client:
         client.sendall(junk)
-    with socket.create_connection(("127.0.0.1", port), 10) as client:
+    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as client:
         client.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
         assert client.recv(4096).endswith(b"ok")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from resources.kafka.producer import Producer, ingest_topic
 from resources.kafka.reader import EventKind, close_readers, commit_for_lag, read_batch
 from resources.notifications.references import decode_message
 from resources.settings import Settings
+from tests.support.patience import PATIENCE_S, wait_for
 from tests.support.stack_fixture import lakerunner, stack_settings, start_stack, stop_stack
 
 pytestmark = pytest.mark.integration
@@ -45,7 +45,7 @@ def topic(settings: Settings) -> str:
 def create(settings: Settings, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap})
     for future in admin.create_topics([NewTopic(topic, 1, 1)]).values():
-        future.result(10)
+        future.result(PATIENCE_S)
 
 
 def send(settings: Settings, topic: str, count: int) -> None:
@@ -80,7 +80,7 @@ def test_messages_dropped_by_the_broker_are_a_gap(settings: Settings, topic: str
     send(settings, topic, 10)
     admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap})
     for future in admin.delete_records([TopicPartition(topic, 0, 6)]).values():
-        future.result(10)
+        future.result(PATIENCE_S)
     batch = read_batch(settings.kafka_bootstrap, topic, [TopicOffset(topic, 0, 2)])
     (event,) = batch.events
     assert (event.kind, event.start, event.end, event.lost) == (EventKind.GAP, 2, 6, 4)
@@ -92,8 +92,8 @@ def test_a_recreated_topic_is_read_from_its_start(settings: Settings, topic: str
     before = read_batch(settings.kafka_bootstrap, topic, ()).next_offsets
     admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap})
     for future in admin.delete_topics([topic]).values():
-        future.result(10)
-    time.sleep(1)
+        future.result(PATIENCE_S)
+    wait_for(lambda: topic not in admin.list_topics(timeout=PATIENCE_S).topics, "the end of the topic")
     create(settings, topic)
     send(settings, topic, 3)
     batch = read_batch(settings.kafka_bootstrap, topic, before)

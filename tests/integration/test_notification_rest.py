@@ -21,18 +21,18 @@ from tests.support.ingress import payloads
 from tests.support.ingress.doubles import GOOD
 from tests.support.ingress.queue_servers import SAS, SUBSCRIPTION, azure_server, base64_text, pubsub_server
 from tests.support.notification_sites import Taker, azure_settings
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.integration
 
 
 def test_pubsub_is_waited_for_only_so_long() -> None:
     with pubsub_server() as server:
-        server.stall_s = 5.0
+        server.stall_s = 2 * PATIENCE_S
         queue = open_pubsub(Settings(pubsub_subscription=server.url + SUBSCRIPTION, queue_wait_s=1))
         began = time.monotonic()
         assert queue.receive() == []
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < PATIENCE_S
         queue.close()
 
 
@@ -182,12 +182,8 @@ def test_the_command_takes_one_round_and_stops_on_sigterm(postgres_server: str) 
         before = len(server.asked)
         process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
         try:
-            deadline = time.monotonic() + PATIENCE_S
-            while len(server.asked) == before and time.monotonic() < deadline:
-                time.sleep(0.05)
-            began = time.monotonic()
+            wait_for(lambda: len(server.asked) > before, "a request")
             process.terminate()
             assert process.wait(PATIENCE_S) == 0
-            assert time.monotonic() - began < 8
         finally:
             process.kill()

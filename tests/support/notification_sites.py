@@ -35,7 +35,8 @@ from tests.support.ingress.queue_servers import (
 )
 from tests.support.patience import PATIENCE_S
 
-HOLD_S = 1
+HOLD_S, LONG_HOLD_S = 1, 60
+"""Seconds for which messages are hidden: in tests that wait for their return, and where none may come."""
 
 
 @dataclass
@@ -48,8 +49,8 @@ class Site:
 
 
 @contextmanager
-def memory_site() -> Iterator[Site]:
-    queue = MemoryQueue(hold_s=HOLD_S)
+def memory_site(hold_s: int) -> Iterator[Site]:
+    queue = MemoryQueue(hold_s=hold_s)
     yield Site(
         queue,
         lambda key: queue.shelf.put(json.dumps(payloads.s3(key)).encode()),
@@ -58,8 +59,8 @@ def memory_site() -> Iterator[Site]:
 
 
 @contextmanager
-def sqs_site(s3: Settings) -> Iterator[Site]:
-    settings = sqs_settings(s3, f"q{time.time_ns()}")
+def sqs_site(s3: Settings, hold_s: int) -> Iterator[Site]:
+    settings = sqs_settings(s3, f"q{time.time_ns()}", hold_s)
     with client("sqs", s3) as sqs:
 
         def put(text: str) -> None:
@@ -71,11 +72,11 @@ def sqs_site(s3: Settings) -> Iterator[Site]:
 
 
 @contextmanager
-def pubsub_site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    monkeypatch.setattr(pubsub, "HOLD_S", HOLD_S)
+def pubsub_site(monkeypatch: pytest.MonkeyPatch, hold_s: int) -> Iterator[Site]:
+    monkeypatch.setattr(pubsub, "HOLD_S", hold_s)
     with pubsub_server() as server:
         queue = open_pubsub(Settings(pubsub_subscription=server.url + SUBSCRIPTION))
-        queue.hold_s = HOLD_S
+        queue.hold_s = hold_s
         yield Site(
             queue,
             lambda key: server.shelf.put(payloads.gcs_message(key)),
@@ -85,16 +86,16 @@ def pubsub_site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 
 @contextmanager
-def azure_site() -> Iterator[Site]:
+def azure_site(hold_s: int) -> Iterator[Site]:
     with azure_server() as server:
-        queue = open_azure_queue(azure_settings(server))
+        queue = open_azure_queue(azure_settings(server, hold_s=hold_s))
         yield Site(queue, lambda key: server.shelf.put(base64_text(payloads.blob(key))), server.shelf.put)
         queue.close()
 
 
-def azure_settings(server: Server, sas: str = SAS) -> Settings:
+def azure_settings(server: Server, sas: str = SAS, hold_s: int = HOLD_S) -> Settings:
     url = f"{server.url}/acc/q"
-    return Settings(azure_queue_url=url, azure_queue_sas_token=sas, azure_queue_visibility_s=HOLD_S)
+    return Settings(azure_queue_url=url, azure_queue_sas_token=sas, azure_queue_visibility_s=hold_s)
 
 
 @contextmanager
@@ -112,11 +113,11 @@ def client(service: str, s3: Settings) -> Iterator[Any]:
         found.close()
 
 
-def sqs_settings(s3: Settings, name: str) -> Settings:
+def sqs_settings(s3: Settings, name: str, hold_s: int = HOLD_S) -> Settings:
     with client("sqs", s3) as sqs:
         url = sqs.create_queue(QueueName=name)["QueueUrl"]
     return replace(
-        s3, sqs_queue_url=url, sqs_endpoint=s3.s3_endpoint, sqs_visibility_s=HOLD_S, queue_wait_s=0
+        s3, sqs_queue_url=url, sqs_endpoint=s3.s3_endpoint, sqs_visibility_s=hold_s, queue_wait_s=0
     )
 
 

@@ -373,11 +373,11 @@ def slow_store(
     thread = threading.Thread(target=loop.run_forever, name="slow store")
     thread.start()
     try:
-        asyncio.run_coroutine_threadsafe(store.start(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(store.start(), loop).result(PATIENCE_S)
         yield store
     finally:
-        asyncio.run_coroutine_threadsafe(store.close(), loop).result(10)
-        asyncio.run_coroutine_threadsafe(loop.shutdown_default_executor(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(store.close(), loop).result(PATIENCE_S)
+        asyncio.run_coroutine_threadsafe(loop.shutdown_default_executor(), loop).result(PATIENCE_S)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(PATIENCE_S)
         loop.close()

@@ -117,6 +117,7 @@ class Server:
     asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     """Method, path and headers of every request."""
     stall_s: float = 0.0
+    is_closing: threading.Event = field(default_factory=threading.Event)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -153,7 +154,7 @@ class _PubSub(_Handler):
         assert asked["maxMessages"] > 0
         taken = self.site.shelf.take(asked["maxMessages"], 10.0)
         if not taken:
-            time.sleep(self.site.stall_s)
+            self.site.is_closing.wait(self.site.stall_s)
         found = [{"ackId": m.receipt, "message": m.body, "deliveryAttempt": m.receives} for m in taken]
         return {"receivedMessages": found} if found else {}
 
@@ -229,6 +230,7 @@ def _serving(handler: type[_Handler]) -> Iterator[Server]:
         try:
             yield site
         finally:
+            site.is_closing.set()
             server.shutdown()
             thread.join(PATIENCE_S)
 

@@ -15,6 +15,7 @@ from lakerunner_query.api.shared.services import Services
 from lakerunner_query.serving import Counters
 from resources.index.types import ApiKey
 from resources.settings import Settings
+from tests.support.patience import PATIENCE_S
 from tests.support.query.fake_lakeql import FakeLakeQL
 
 KEYS = {
@@ -62,7 +63,7 @@ def flight_door(lakeql: FakeLakeQL, **more: Any) -> Iterator[OpenDoor]:
     thread.start()
 
     def run(work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, loop).result(120)
+        return asyncio.run_coroutine_threadsafe(work, loop).result(PATIENCE_S)
 
     try:
         door = run(open_door(services))

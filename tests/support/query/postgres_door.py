@@ -17,6 +17,7 @@ from lakerunner_query.serving import Counters
 from resources.index.types import ApiKey
 from resources.objects.latency import LatencyTable
 from resources.settings import Settings
+from tests.support.patience import PATIENCE_S
 from tests.support.query.fake_lakeql import FakeLakeQL
 
 KEYS = {"key-acme": ("acme", "read"), "key-globex": ("globex", "read"), "key-ingest": ("acme", "ingest")}
@@ -55,7 +56,7 @@ class RunningDoor:
         self.door: PostgresDoor
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
     def __enter__(self) -> Self:
         self._thread.start()
