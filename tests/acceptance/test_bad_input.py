@@ -15,7 +15,8 @@ from resources.lake.layout import Signal, raw_key
 from resources.lake.timecut import to_datetime
 from resources.objects.store import open_store
 from resources.settings import Settings
-from tests.support.http_client import call, key_header, query_url, wait_for
+from tests.support.http_client import call, key_header, query_url
+from tests.support.patience import wait_for
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -110,7 +111,7 @@ def test_bad_objects_are_parked_with_their_reasons_and_neighbours_get_through(
     announce(stack, keys["missing"], 10, "")
     put(stack, "north", "good.binpb", good)
     found = wait_for(
-        lambda: (p := parked(stack)) and set(keys.values()) <= set(p) and p, 240, "five parked objects"
+        lambda: (p := parked(stack)) and set(keys.values()) <= set(p) and p, "five parked objects"
     )
     assert "byte" in found[keys["truncated"]]
     assert "missing.binpb" in found[keys["missing"]]
@@ -136,7 +137,7 @@ def test_an_object_of_a_hundred_megabytes_is_cooked(stack: Settings, traffic: Tr
                 row["org"] == "west" and int(str(row["rows"])) >= rows for row in desk.pipeline_status()
             )
 
-    wait_for(cooked_rows, 240, f"{rows} rows")
+    wait_for(cooked_rows, f"{rows} rows")
 
 
 def test_an_overwritten_object_is_reported_and_not_mixed_in(stack: Settings, traffic: Traffic) -> None:
@@ -147,10 +148,10 @@ def test_an_overwritten_object_is_reported_and_not_mixed_in(stack: Settings, tra
             return next((dict(row) for row in desk.pipeline_status() if row["org"] == "south"), {})
 
     wait_for(
-        lambda: status().get("done_objects") and not status().get("pending_objects"), 120, "the first version"
+        lambda: status().get("done_objects") and not status().get("pending_objects"), "the first version"
     )
     etag = open_store(f"file://{stack.data_dir}/raw", stack).put(
         key, object_bytes("twice", 2, time.time_ns())
     )
     announce(stack, key, 10, etag)
-    wait_for(lambda: status()["overwritten_objects"] == 1, 60, "the report")
+    wait_for(lambda: status()["overwritten_objects"] == 1, "the report")

@@ -14,7 +14,8 @@ from lakerunner_cli.accounts import open_index
 from resources.lake.layout import Signal, raw_key
 from resources.lake.timecut import HOUR_NS, hour_start, to_datetime
 from resources.settings import Settings
-from tests.support.http_client import call, wait_for
+from tests.support.http_client import call
+from tests.support.patience import wait_for
 from tests.support.stack_fixture import dagster_key
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -45,7 +46,7 @@ def backfill(settings: Settings, assets: Sequence[str], keys: Sequence[str]) -> 
         ]
         return found if found in FINISHED else None
 
-    return str(wait_for(status, 240, f"the backfill of {assets}"))
+    return str(wait_for(status, f"the backfill of {assets}"))
 
 
 def versions(settings: Settings, org: str) -> dict[int, int]:
@@ -92,4 +93,4 @@ def _wait_for_partitions(settings: Settings, org: str) -> None:
         dimensions = graphql(settings, query, {})["assetNodeOrError"]["partitionKeysByDimension"]
         return any(org in d["partitionKeys"] for d in dimensions if d["name"] == "org")
 
-    wait_for(there, 60, f"partitions of {org}")
+    wait_for(there, f"partitions of {org}")

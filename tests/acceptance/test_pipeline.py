@@ -8,7 +8,8 @@ import pytest
 
 from benchmarks.traffic import ROWS, Traffic, lake_content, run_counts, unfinished
 from resources.settings import Settings
-from tests.support.http_client import call, key_header, query_url, stream, wait_for
+from tests.support.http_client import call, key_header, query_url, stream
+from tests.support.patience import wait_for
 from tests.support.stack_fixture import dagster_key
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

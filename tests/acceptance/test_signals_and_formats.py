@@ -21,8 +21,7 @@ from lakerunner_cli.accounts import create_org, open_index, replace_key
 from resources.index.types import SegmentQuery
 from resources.lake.layout import Signal
 from resources.settings import Settings
-from tests.support.http_client import wait_for
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, wait_for
 from tests.support.stack_fixture import lakerunner
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

@@ -21,6 +21,8 @@ from typing import Any
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from tests.support.patience import PATIENCE_S
+
 PEER = Path.home() / ".cache" / "lakerunner" / "peers" / "chromium" / "chromium"
 NAMES = (
     "chromium-headless-shell",
@@ -39,7 +41,7 @@ FLAGS = (
     "--no-first-run",
 )
 KEYS = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowDown": 40, "ArrowUp": 38, " ": 32, "End": 35, "Home": 36}
-WAIT_S = 30.0
+WAIT_S = PATIENCE_S
 
 
 def browser_path() -> str | None:

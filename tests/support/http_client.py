@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -48,16 +47,6 @@ def stream(settings: Settings, key: str, body: Mapping[str, object]) -> list[dic
     with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
         lines = answer.read().decode().splitlines()
     return [json.loads(line[len("data:") :]) for line in lines if line.startswith("data:")]
-
-
-def wait_for(condition: Any, timeout_s: float = 120.0, what: str = "the condition") -> Any:
-    """The first truthy answer of `condition`."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if answer := condition():
-            return answer
-        time.sleep(0.5)
-    raise AssertionError(f"{what} did not come true within {timeout_s:.0f} s")
 
 
 def _parsed(data: bytes) -> Any:

@@ -12,15 +12,15 @@ from collections.abc import Callable
 from typing import TypeVar
 
 FoundT = TypeVar("FoundT")
-PATIENCE_S = 300.0
+PATIENCE_S = 600.0
 """Seconds that a test waits for what has to happen."""
-PAUSE_S = 0.05
+PAUSE_S, MOST_PAUSE_S = 0.05, 0.5
 
 
 def wait_for(
     condition: Callable[[], FoundT], what: str = "the condition", *, pause_s: float = PAUSE_S
 ) -> FoundT:
-    """Return the first truthy answer of `condition`.
+    """Return the first truthy answer of `condition`; it is asked less often the longer it takes.
 
     >>> wait_for(iter([0, 0, 7]).__next__, pause_s=0)
     7
@@ -32,6 +32,7 @@ def wait_for(
             return found
         assert not is_last, f"{what} did not come true within {PATIENCE_S:.0f} s"
         time.sleep(pause_s)
+        pause_s = min(MOST_PAUSE_S, 1.1 * pause_s)
 
 
 async def until(condition: Callable[[], object], what: str = "the condition") -> None:

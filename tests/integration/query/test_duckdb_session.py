@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,13 +51,11 @@ def test_allowed_folders_are_readable(session: DuckSession, tmp_path: Path) -> N
         assert relation.to_arrow_table().to_pylist() == [{"s": 3}]
 
 
-def test_cancelling_from_another_thread_takes_a_moment(session: DuckSession) -> None:
+def test_cancelling_from_another_thread_ends_what_runs(session: DuckSession) -> None:
     cancellation = Cancellation()
     threading.Timer(0.2, cancellation.cancel).start()
-    began = time.monotonic()
     with session.cursor() as cursor, pytest.raises(CancelledQueryError):
         cancellation.run(cursor, cursor.sql(FOREVER).to_arrow_table)
-    assert time.monotonic() - began < 1.2
 
 
 def test_cancelled_before_it_began(session: DuckSession) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from lakerunner_query.app import create_app
 from lakerunner_query.protocol.units import Missing
 from resources.proto import flight_sql as sql
 from resources.settings import Settings
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, wait_for
 from tests.support.query.fake_lakeql import FakeLakeQL
 from tests.support.query.flight_door import OpenDoor, flight_door
 from tests.support.query.lake import Lake, Line, Stack, free_port
@@ -64,14 +63,6 @@ def fetch(connection: Any, text: str, parameters: tuple[object, ...] | None = No
         cursor.execute(text, parameters)
         found: list[tuple[Any, ...]] = cursor.fetchall()
         return found
-
-
-def wait_until(happened: Any) -> None:
-    for _ in range(6_000):
-        if happened():
-            return
-        time.sleep(0.02)
-    raise AssertionError("it never happened")
 
 
 # --- drivers ----------------------------------------------------------------------------------------
@@ -182,9 +173,9 @@ def test_cancelling_ends_the_work(door: OpenDoor, connection: Any) -> None:
         cursor.execute("SELECT 'waiting', message FROM logs")
         waiting = threading.Thread(target=wait_for_rows)
         waiting.start()
-        wait_until(lambda: door.lakeql.open_answers)
+        wait_for(lambda: door.lakeql.open_answers)
         cursor.adbc_cancel()
-        wait_until(lambda: not door.lakeql.open_answers)
+        wait_for(lambda: not door.lakeql.open_answers)
         waiting.join()
         assert len(ends) == 1
 
@@ -199,7 +190,7 @@ def test_a_client_that_goes_away_ends_the_work(door: OpenDoor) -> None:
     reader.close()
     cursor.close()
     found.close()
-    wait_until(lambda: not door.lakeql.open_answers)
+    wait_for(lambda: not door.lakeql.open_answers)
 
 
 def test_partial_answers_end_with_an_error_unless_they_are_taken(door: OpenDoor, lakeql: FakeLakeQL) -> None:
@@ -292,7 +283,7 @@ def test_cancelling_by_action(client: flight.FlightClient, door: OpenDoor, actio
         assert sql.CancelFlightInfoResult.FromString(body).status == sql.CANCELLED
     else:
         assert sql.unpack(body, sql.CancelQueryResult).result == sql.CANCELLED
-    wait_until(lambda: not door.lakeql.open_answers)
+    wait_for(lambda: not door.lakeql.open_answers)
     with pytest.raises(flight.FlightCancelledError):
         list(reader)
     with pytest.raises(flight.FlightCancelledError):
@@ -310,7 +301,7 @@ def test_so_many_results_at_a_time(client: flight.FlightClient, door: OpenDoor) 
     assert chunks(client, theirs, "key-globex")[0].data.num_rows == 1
     for reader in readers:
         reader.cancel()
-    wait_until(lambda: not door.lakeql.open_answers)
+    wait_for(lambda: not door.lakeql.open_answers)
 
 
 def test_sessions_and_actions(client: flight.FlightClient) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +16,16 @@ import pytest
 from resources.index.postgres import PostgresIndex
 from resources.lake.timecut import SECOND_NS
 from resources.settings import Settings
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, wait_for
 from tests.support.query.lake import BASE, Lake, Line, free_port, start_workers
 
 pytestmark = pytest.mark.integration
+
+
+def is_ready(url: str) -> bool:
+    with contextlib.suppress(httpx.HTTPError):
+        return httpx.get(f"{url}/readyz", timeout=PATIENCE_S).status_code == 200
+    return False
 
 
 @contextlib.contextmanager
@@ -33,11 +38,7 @@ def api(settings: Settings) -> Iterator[str]:
     )
     url = f"http://127.0.0.1:{settings.query_port}"
     try:
-        for _ in range(600):
-            with contextlib.suppress(httpx.HTTPError):
-                if httpx.get(f"{url}/readyz").status_code == 200:
-                    break
-            time.sleep(0.1)
+        wait_for(lambda: is_ready(url), "the API")
         yield url
     finally:
         process.terminate()

@@ -8,6 +8,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.browser import Page, browser_path, open_page
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, wait_for
 from tests.support.query.lake import start_workers
 from tests.support.query.real_prometheus import served
 from tests.support.query.shop_lake import MINUTES, shop_lake
@@ -218,16 +219,17 @@ def test_a_plan_is_a_tree(page: Page, address: str) -> None:
     assert page.run(CHOSEN) == "as-table"
 
 
+def downloaded(page: Page, count: int) -> list[Path]:
+    """The files once there are so many and all are whole."""
+    found = sorted(page.downloads.glob("lakerunner-*"))
+    return found if len(found) == count and all(one.suffix != ".crdownload" for one in found) else []
+
+
 def test_files_hold_all_rows(page: Page, address: str) -> None:
     ask(page, address, ERRORS)
     for form in ("csv", "json", "arrow"):
         page.click(f"#save-{form}")
-    end = time.monotonic() + PATIENCE_S
-    while len(files := sorted(page.downloads.glob("lakerunner-*"))) < 3 or any(
-        one.suffix == ".crdownload" for one in files
-    ):
-        assert time.monotonic() < end, files
-        time.sleep(0.05)
+    files = wait_for(lambda: downloaded(page, 3), "three files")
     kinds = {one.suffix: one.read_bytes() for one in files}
     rows = list(csv.DictReader(io.StringIO(kinds[".csv"].decode())))
     table = pa.ipc.open_stream(kinds[".arrows"]).read_all()
@@ -266,10 +268,7 @@ def test_stop_leaves_the_connection(page: Page, address: str) -> None:
     assert page.text("#run") == "Run"
     assert page.text("#progress") == ""
     ended = re.compile(r'api="lakeql",outcome="abandoned"')
-    end = time.monotonic() + PATIENCE_S
-    while not ended.search(said := httpx.get(address + "metrics").text):
-        assert time.monotonic() < end, [line for line in said.split("\n") if "lakeql" in line]
-        time.sleep(0.1)
+    wait_for(lambda: ended.search(httpx.get(address + "metrics", timeout=PATIENCE_S).text), "the end")
 
 
 def test_ten_thousand_rows_and_more(page: Page, address: str) -> None:

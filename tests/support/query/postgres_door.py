@@ -17,7 +17,7 @@ from lakerunner_query.serving import Counters
 from resources.index.types import ApiKey
 from resources.objects.latency import LatencyTable
 from resources.settings import Settings
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, wait_for
 from tests.support.query.fake_lakeql import FakeLakeQL
 
 KEYS = {"key-acme": ("acme", "read"), "key-globex": ("globex", "read"), "key-ingest": ("acme", "ingest")}
@@ -82,11 +82,6 @@ class RunningDoor:
         more = "".join(f" {name}={value}" for name, value in options.items())
         return f"host=127.0.0.1 port={self.port} user=ann dbname=lake password={key}{more}"
 
-    def eventually(self, holds: Callable[[], bool], seconds: float = 10.0) -> bool:
+    def eventually(self, holds: Callable[[], bool]) -> bool:
         """Wait until something holds."""
-        waiting = threading.Event()
-        for _ in range(int(seconds / 0.02)):
-            if holds():
-                return True
-            waiting.wait(0.02)
-        return holds()
+        return wait_for(holds, pause_s=0.005)
