@@ -1,7 +1,7 @@
 """Relations of a statement that no scan brings: `promql()` and `logql()`, and the catalogue.
 
-    promql('rate(m[5m])', '1m')    timestamp, value, labels, metric_name     one row per series and step
-    logql('{app="a"} |= "x"')      timestamp, message, labels, metadata      one row per line
+    promql('rate(m[5m])', '1m')    timestamp, value, labels, metric_name, histogram       one row per sample
+    logql('{app="a"} | json')      timestamp, tsns, message, labels, metadata, parsed     one row per line
 
 A query for samples is evaluated at whole multiples of its step within the interval of the statement.
 """
@@ -42,11 +42,16 @@ SAMPLES = pa.schema(
         ("value", pa.float64()),
         ("labels", TEXTS),
         ("metric_name", pa.string()),
+        ("histogram", pa.string()),
     ]
 )
+"""A native histogram is the JSON of Prometheus' API, and has no value."""
 LINES = pa.schema(
-    [("timestamp", pa.timestamp("us")), ("message", pa.string()), ("labels", TEXTS), ("metadata", TEXTS)]
-)
+    [
+        ("timestamp", pa.timestamp("us")), ("tsns", pa.int64()), ("message", pa.string()),
+        ("labels", TEXTS), ("metadata", TEXTS), ("parsed", TEXTS),
+    ]
+)  # fmt: skip
 COLUMNS = pa.schema(
     [
         ("table_catalog", pa.string()), ("table_schema", pa.string()), ("table_name", pa.string()),
@@ -104,7 +109,8 @@ async def read_function(engine: Engine, read: FunctionRead, request: LakeQLReque
         )
         found = await engine.collect(await engine.prepare(languages.PROMQL, read.text, asked, now_ns))
     else:
-        wanted = LogSamplesRequest(request.org, first, last, step_ns, request.timeout_s)
+        repeated_ns = step_ns if first < last else 0  # some functions are for a single time only
+        wanted = LogSamplesRequest(request.org, first, last, repeated_ns, request.timeout_s)
         found = await engine.collect(await engine.prepare(languages.LOG_SAMPLES, read.text, wanted, now_ns))
     notices = [note.render(read.text) for note in found.annotations]
     return Source(samples_table(found), dict(found.missing), notices)
@@ -120,30 +126,36 @@ async def _lines(
     query = await engine.prepare(languages.LOG_LINES, read.text, asked)
     rows, merge = await read_rows(engine, query)
     if rows.num_rows >= limit:
-        raise InvalidRequestError(f"logql() has more than {limit} lines: filter more, or bound timestamp")
-    labels = _maps(rows["labels"].cast(pa.string()))
-    metadata = _maps(rows["metadata"])
+        raise InvalidRequestError(f"logql() has {limit} lines or more: filter more, or bound timestamp")
     times = pa.array(rows["tsns"].to_numpy() // 1000).cast(pa.timestamp("us"))
-    table = pa.table([times, rows["line"], labels, metadata], schema=LINES)
+    maps = [_maps(rows[name].cast(pa.string())) for name in ("labels", "metadata", "parsed")]
+    table = pa.table([times, rows["tsns"], rows["line"], *maps], schema=LINES)
     return Source(table, dict(merge.missing))
 
 
+_FLOATS = msgspec.json.Decoder(list[tuple[float, str]])
+_HISTOGRAMS = msgspec.json.Decoder(list[tuple[float, msgspec.Raw]])
+
+
 def samples_table(found: SampleResult) -> pa.Table:
-    """Turn series of rendered samples into rows; histograms have no value."""
-    times, values, counts, sets = [], [], [], []
+    """Turn series of rendered samples into rows, numbers before histograms."""
+    times, values, histograms, counts = list[float](), list[float | None](), list[str | None](), list[int]()
     for one in found.series:
-        pairs = msgspec.json.decode(b"[" + one.floats + b"]", type=list[tuple[float, str]])
-        times.append(np.array([at for at, _ in pairs], np.float64))
-        values.append(np.array([float(text) for _, text in pairs], np.float64))
-        counts.append(len(pairs))
-        sets.append(one.labels)
+        floats = _FLOATS.decode(b"[" + one.floats + b"]")
+        others = _HISTOGRAMS.decode(b"[" + one.histograms + b"]")
+        times += [at for at, _ in (*floats, *others)]
+        values += [float(text) for _, text in floats] + [None] * len(others)
+        histograms += [None] * len(floats) + [bytes(raw).decode() for _, raw in others]
+        counts.append(len(floats) + len(others))
     if not times:
         return SAMPLES.empty_table()
+    sets = [one.labels for one in found.series]
     numbers = pa.array(np.repeat(np.arange(len(counts)), counts))
     labels = pa.array([[pair for pair in one if pair[0] != NAME] for one in sets], TEXTS).take(numbers)
     names = pa.array([_name(one) for one in sets], pa.string()).take(numbers)
-    moments = pa.array(np.round(np.concatenate(times) * 1e6).astype(np.int64)).cast(pa.timestamp("us"))
-    return pa.table([moments, pa.array(np.concatenate(values)), labels, names], schema=SAMPLES)
+    moments = pa.array(np.round(np.array(times) * 1e6).astype(np.int64)).cast(pa.timestamp("us"))
+    shown = [moments, pa.array(values, pa.float64()), labels, names, pa.array(histograms, pa.string())]
+    return pa.table(shown, schema=SAMPLES)
 
 
 def _name(labels: Labels) -> str | None:

@@ -28,6 +28,8 @@ from lakerunner_query.logql.lang.parser import parse_cached as parse_logql
 from lakerunner_query.plan.lakeql_conditions import Interval, cuts_rows, hand_down, interval_of, terms_of
 from lakerunner_query.plan.lakeql_scopes import Scope
 from lakerunner_query.plan.lakeql_views import columns_used, view_query
+from lakerunner_query.promql.lang.ast import Type
+from lakerunner_query.promql.lang.check import type_of
 from lakerunner_query.promql.lang.parser import parse_cached as parse_promql
 from resources.lake.timecut import SECOND_NS, to_datetime
 
@@ -221,12 +223,21 @@ class _Finder:
                 position_of(node, self.text),
             )
         try:
-            parse_promql(given[0]) if name == "promql" else parse_logql(given[0])
+            _check_promql(given[0]) if name == "promql" else parse_logql(given[0])
         except ParseError as error:
             raise LakeQLError(f"{name}(): {error.message}", position_of(node, self.text)) from error
         start, end = self._with_window(interval)
         language: Literal["promql", "logql"] = "promql" if name == "promql" else "logql"
-        return FunctionRead(number, node, language, given[0], given[1] if len(given) > 1 else "", start, end)
+        self._note_window(f"{name}()", interval, start)
+        step = given[1] if len(given) > 1 else ""
+        return FunctionRead(number, node, language, given[0], step, start, end)
+
+
+def _check_promql(text: str) -> None:
+    """Raise what is wrong with an expression that is evaluated at steps."""
+    kind = type_of(parse_promql(text))
+    if kind not in {Type.SCALAR, Type.VECTOR}:
+        raise ParseError(f"expected a scalar or an instant vector at each step, found a {kind}")
 
 
 def _indexed(ns: int | None) -> int:

@@ -17,8 +17,8 @@ export const FUNCTIONS = Object.fromEntries(`count(*)|sum(x)|min(x)|max(x)|avg(x
   |json_keys(text)|list_contains(list, x)|unnest(list)|format_bytes(x)|md5(text)|typeof(x)`.split("|").map((one) => one.trim()).map((one) => [one.slice(0, one.indexOf("(")), one]));
 /** Tables that are functions of a query in another language, and their columns. */
 export const LANGUAGES = {
-  promql: { hint: "samples of a PromQL query: promql('rate(…[5m])', '1m')", columns: ["timestamp", "value", "labels", "metric_name"] },
-  logql: { hint: "lines or samples of a LogQL query: logql('{…}')", columns: ["timestamp", "message", "labels", "metadata", "value", "metric_name"] },
+  promql: { hint: "samples of a PromQL query: promql('rate(…[5m])', '1m')", columns: ["timestamp", "value", "labels", "metric_name", "histogram"] },
+  logql: { hint: "lines or samples of a LogQL query: logql('{…}')", columns: ["timestamp", "tsns", "message", "labels", "metadata", "parsed", "value", "metric_name", "histogram"] },
 };
 const TOKEN = /(?<space>\s+)|(?<comment>--[^\n]*|\/\*[^]*?(?:\*\/|$))|(?<string>'(?:[^']|'')*'?)|(?<quoted>"(?:[^"]|"")*"?)|(?<number>\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+)|(?<name>[\p{L}_][\p{L}\p{N}_]*)|(?<parameter>\$\w+)|(?<mark><>|!=|<=|>=|\|\||::|->>?|[^])/uiy;
 const WORDS = new Set(KEYWORDS), PLAIN = /^[a-z_][a-z0-9_]*$/;
