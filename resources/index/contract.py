@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from resources.index.job_types import JobLimits, QueryJob
 from resources.index.sweeping_types import (
     Aging,
     LakeFile,
@@ -94,7 +95,42 @@ class MetadataIndex(Protocol):
         """List what was sent since a moment, sorted; `families` narrows it to these."""
 
 
-class QueryIndex(KeyIndex, MetadataIndex, Protocol):
+class JobRequestIndex(Protocol):
+    """Query jobs as the query API asks for them and cancels them."""
+
+    def add_query_job(self, job: QueryJob, limits: JobLimits, most: int) -> bool:
+        """Add a due job; False where the organisation has `most` under way."""
+
+    def query_job(self, org: str, job_id: str) -> QueryJob | None:
+        """Return a job of this organisation that has not expired."""
+
+    def cancel_query_job(self, org: str, job_id: str, limits: JobLimits) -> bool:
+        """Cancel a job that is under way; False where there is none."""
+
+
+class JobDriverIndex(Protocol):
+    """Query jobs as their drivers change them: whatever a lost lease would allow is refused with False."""
+
+    def claim_query_job(self, limits: JobLimits) -> QueryJob | None:
+        """Claim a job that is due or whose driver ended, of the organisation with the fewest at work.
+
+        One whose attempts are used up fails instead.
+        """
+
+    def beat_query_job(self, job: QueryJob, progress: Mapping[str, float], limits: JobLimits) -> bool:
+        """Extend the lease; False: it was cancelled, or is somebody else's."""
+
+    def finish_query_job(
+        self, job: QueryJob, result: Mapping[str, object], progress: Mapping[str, float], limits: JobLimits
+    ) -> bool: ...
+
+    def fail_query_job(self, job: QueryJob, error: str, code: str, limits: JobLimits) -> bool: ...
+
+    def put_off_query_job(self, job: QueryJob, error: str, delay_s: float, limits: JobLimits) -> bool:
+        """Make due again after a delay, or fail after the last attempt: Spark was away."""
+
+
+class QueryIndex(KeyIndex, MetadataIndex, JobRequestIndex, Protocol):
     """Index as queries see it."""
 
     def snapshot(
@@ -253,6 +289,12 @@ class SweepIndex(IngressIndex, RetentionIndex, Protocol):
         """Delete batches that have been done for so long, and of whose segments nothing is left."""
 
     def forget_silent_runs(self, run_s: float) -> int: ...
+
+    def expired_query_jobs(self, org: str, limit: int) -> list[tuple[str, str]]:
+        """List organisation and id of jobs past their time that nobody works on; no name: of all."""
+
+    def forget_query_job(self, job_id: str) -> bool:
+        """Delete a job that is still past its time."""
 
     def set_gauges(self, values: Mapping[str, float]) -> None: ...
 

@@ -8,11 +8,12 @@ from resources.index.memory.accounts import Accounts
 from resources.index.memory.batches import Runs
 from resources.index.memory.intake import IntakeDesk
 from resources.index.memory.publishing import Publishing
+from resources.index.memory.query_jobs import QueryJobs
 from resources.index.memory.sweeping import Sweeping
 from resources.index.memory.tiers import TierStatusDesk
 
 
-class MemoryIndex(Accounts, IntakeDesk, Publishing, Runs, Sweeping, TierStatusDesk):
+class MemoryIndex(Accounts, IntakeDesk, Publishing, QueryJobs, Runs, Sweeping, TierStatusDesk):
     """Index in memory that implements every protocol of `resources.index.contract`."""
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from resources.index.types import (
     ApiKey,
@@ -25,6 +26,9 @@ from resources.index.types import (
     StorageProfile,
 )
 from resources.lake.layout import PrefixMapping, Signal
+
+if TYPE_CHECKING:
+    from resources.index.memory.query_jobs import StoredJob
 
 
 @dataclass(slots=True)
@@ -102,6 +106,7 @@ class State:
     """Organisation, bytes and since when, by key."""
     metadata: dict[str, dict[MetricFamily, float]] = field(default_factory=dict)
     """Times at which each description of an organisation was sent last."""
+    query_jobs: dict[str, StoredJob] = field(default_factory=dict)
     last_object: int = 0
     last_batch: int = 0
     """Number of the last batch: numbers are not given twice, like those of the tables."""

@@ -9,6 +9,7 @@ from resources.index.postgres.batches import Batches, Runs
 from resources.index.postgres.connections import IndexTimeoutError, IndexUnavailableError
 from resources.index.postgres.intake import IntakeDesk
 from resources.index.postgres.publishing import Publishing
+from resources.index.postgres.query_jobs import QueryJobs
 from resources.index.postgres.reading import Reading
 from resources.index.postgres.snapshots import Snapshots
 from resources.index.postgres.sweeping import Sweeping
@@ -20,6 +21,7 @@ class PostgresIndex(
     IntakeDesk,
     Batches,
     Publishing,
+    QueryJobs,
     Reading,
     Runs,
     Snapshots,
