@@ -61,6 +61,7 @@ class Question:
     end: str = ""
     limit: int = 0
     parameters: tuple[Value, ...] = ()
+    engine: str = "auto"
 
     def body(self) -> dict[str, object]:
         return {
@@ -69,6 +70,7 @@ class Question:
             **({"e": self.end} if self.end else {}),
             "limit": self.limit,
             "parameters": list(self.parameters),
+            **({"engine": self.engine} if self.engine != "auto" else {}),
         }
 
 
@@ -187,7 +189,7 @@ def with_parameters(question: Question, given: Sequence[str]) -> Question:
     A value is text unless it reads as JSON: `7`, `1.5`, `true`, `null`, `"7"`.
 
     >>> with_parameters(Question("SELECT '$a', $b, $a"), ["a=web", "b=7"])
-    Question(text="SELECT '$a', $2, $1", start='', end='', limit=0, parameters=('web', 7))
+    Question(text="SELECT '$a', $2, $1", start='', end='', limit=0, parameters=('web', 7), engine='auto')
     """
     if not given:
         return question

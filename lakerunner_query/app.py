@@ -19,9 +19,9 @@ from litestar.exceptions import MethodNotAllowedException, NotFoundException
 from litestar.middleware import DefineMiddleware
 from litestar.openapi import OpenAPIConfig
 
-from lakerunner_query.api.lakerunner.lakeql import lakeql_router
 from lakerunner_query.api.lakerunner.logs import logql_router, logs_router
 from lakerunner_query.api.lakerunner.metrics import metrics_router, promql_router
+from lakerunner_query.api.lakerunner.queries import lakeql_router
 from lakerunner_query.api.loki.queries import loki_router
 from lakerunner_query.api.loki.render import respond_like_loki
 from lakerunner_query.api.loki.tail import tail
@@ -39,12 +39,15 @@ from lakerunner_query.api.tempo.render import respond_like_tempo
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.engine import Admission, Engine, Limits
 from lakerunner_query.coordinator.lakeql import LakeQL
+from lakerunner_query.coordinator.lakeql_jobs import Jobs
 from lakerunner_query.coordinator.locate import KEY_CHECKS, LOOKUPS, WATCHES, Locator
 from lakerunner_query.coordinator.workers import WorkerFinder
 from lakerunner_query.serving import Counters, Respond, count_requests, handlers, respond_plain
 from resources.duckdb import DuckLimits, DuckSession
 from resources.http_server import host_check, server_options
 from resources.index.contract import QueryIndex
+from resources.index.job_types import JobLimits
+from resources.objects.store import open_store
 from resources.settings import Settings
 
 if TYPE_CHECKING:
@@ -194,8 +197,21 @@ def _services(settings: Settings, index: QueryIndex, counters: Counters) -> Serv
         spill = settings.data_dir / "query-api" / f"spill-{os.getpid()}"
         return DuckSession(DuckLimits(settings.query_sql_memory_mb, SQL_THREADS, spill, ()))
 
-    lakeql = LakeQL(engine, session, settings.query_default_window_s)
+    lakeql = LakeQL(engine, session, settings.query_default_window_s, _jobs(settings, index))
     return Services(settings, locator, dispatcher, engine, lakeql, counters)
+
+
+def _jobs(settings: Settings, index: QueryIndex) -> Jobs | None:
+    """Return the way to Spark, None where the settings name none."""
+    if not settings.spark_remote:
+        return None
+    return Jobs(
+        index,
+        lambda: open_store(settings.require("lake_url"), settings),
+        JobLimits(lease_s=settings.query_job_lease_s, keep_s=settings.query_job_keep_s),
+        per_org=settings.query_jobs_per_org,
+        start_s=settings.query_job_start_s,
+    )
 
 
 def respond(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:

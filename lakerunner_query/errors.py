@@ -102,6 +102,19 @@ class LimitExceededError(QueryError):
     code = "limit_exceeded"
 
 
+class TooLargeError(LimitExceededError):
+    """The statement needs more memory than it may have here; Spark may take it over."""
+
+    code = "too_large"
+
+
+class NotReadyError(QueryError):
+    """The result of a query on Spark is not there yet."""
+
+    status = 409
+    code = "not_ready"
+
+
 class TooManyQueriesError(QueryError):
     status = 429
     code = "too_many_queries"

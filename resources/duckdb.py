@@ -35,6 +35,8 @@ class DuckLimits:
     readable: tuple[Path, ...]
     files: AbstractFileSystem | None = None
     """Files beside those on disk, named by its protocol."""
+    in_order: bool = False
+    """True where rows must leave in the order in which they came."""
 
 
 class DuckSession:
@@ -117,7 +119,7 @@ def _lock_down(limits: DuckLimits) -> list[str]:
         f"SET threads = {int(limits.threads)}",
         f"SET temp_directory = {_quoted(str(limits.spill))}",
         "SET enable_progress_bar = false",
-        "SET preserve_insertion_order = false",
+        f"SET preserve_insertion_order = {str(limits.in_order).lower()}",
         "SET autoinstall_known_extensions = false",
         "SET autoload_known_extensions = false",
         "SET TimeZone = 'UTC'",

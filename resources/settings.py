@@ -153,6 +153,13 @@ class Settings:
     query_index_max_age_s: float = 900.0
     query_index_memory_mb: int = 128
     query_sql_memory_mb: int = 512
+    query_jobs_per_org: int = 20
+    query_job_concurrency: int = 2
+    query_job_max_s: float = 1800.0
+    query_job_keep_s: float = 3600.0
+    query_job_lease_s: float = 15.0
+    query_job_start_s: float = 30.0
+    query_job_memory_mb: int = 512
     cache_max_bytes: int = 10 * 1024 * MIB
     worker_memory_mb: int = 1024
     worker_answers_mb: int = 64
@@ -182,6 +189,11 @@ class Settings:
     def watchdog_beat(self) -> Path:
         """File that the watchdog of a local stack touches after each look."""
         return self.data_dir / "run" / "watchdog.beat"
+
+    @property
+    def jobs_beat(self) -> Path:
+        """File that the `query-jobs` process of a local stack touches after each look."""
+        return self.data_dir / "run" / "query-jobs.beat"
 
     def redacted(self) -> dict[str, str]:
         """Return every field, secrets replaced by stars, for logs and `doctor`."""

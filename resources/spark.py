@@ -57,10 +57,10 @@ class SparkTasks:
         if self._session is None:
             if self._settings.spark_remote:
                 check_reachable(self._settings.spark_remote)
-            with _translated():
+            with translated():
                 self._session = self._open()
                 if self._settings.spark_remote:
-                    _limit_retries(self._session)
+                    limit_retries(self._session)
         return self._session
 
     def run(self, work: Work, payloads: Sequence[bytes], tags: Sequence[str]) -> list[bytes]:
@@ -70,8 +70,8 @@ class SparkTasks:
         session = self.connect()
         with (
             _deadline(session, tags[0], self._settings.cook_job_max_s),
-            _translated(),
-            _tagged(session, tags),
+            translated(),
+            tagged(session, tags),
         ):
             count = len(payloads)
             tasks = session.range(0, count, 1, count)
@@ -84,7 +84,7 @@ class SparkTasks:
 
     def interrupt(self, tag: str) -> None:
         """Stop the tasks that an earlier attempt may still be running."""
-        with _translated():
+        with translated():
             self.connect().interruptTag(tag)
 
 
@@ -122,13 +122,13 @@ def check_reachable(remote: str, timeout_s: float = 3.0) -> None:
         ) from error
 
 
-def shared_session(remote: str, now_s: float, token: str = "") -> str:
+def shared_session(remote: str, now_s: float, token: str = "", of: str = "") -> str:
     """Return the session that all clients of a server share. The second run starts in 0.2 s instead of 1.5 s.
 
     Its name changes every half hour, so that no idle night leaves everybody with a closed session. A token is
     sent in the clear to the host `localhost` only; PySpark speaks TLS to every other one.
     """
-    digest = hashlib.sha256(f"{remote} {now_s // SESSION_SLOT_S:.0f}".encode()).digest()[:16]
+    digest = hashlib.sha256(f"{remote} {now_s // SESSION_SLOT_S:.0f}{of}".encode()).digest()[:16]
     shared = uuid.UUID(bytes=digest, version=4)
     secret = f";token={quote(token, safe='')}" if token else ""
     return f"{remote.rstrip('/')}/;user_id=lakerunner;session_id={shared}{secret}"
@@ -149,7 +149,7 @@ def _in_worker(
             )
 
 
-def _limit_retries(session: SparkSession) -> None:
+def limit_retries(session: SparkSession) -> None:
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     session.client.set_retry_policies([DefaultPolicy(**CONNECT_RETRIES)])
@@ -178,7 +178,7 @@ def _deadline(session: SparkSession, tag: str, seconds: float) -> Iterator[None]
 
 
 @contextlib.contextmanager
-def _tagged(session: SparkSession, tags: Sequence[str]) -> Iterator[None]:
+def tagged(session: SparkSession, tags: Sequence[str]) -> Iterator[None]:
     for tag in tags:
         session.addTag(tag)
     try:
@@ -188,7 +188,7 @@ def _tagged(session: SparkSession, tags: Sequence[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _translated() -> Iterator[None]:
+def translated() -> Iterator[None]:
     """Convert Spark's errors to ours, by status code and type; never by message text."""
     import grpc
     from pyspark.errors import PySparkException

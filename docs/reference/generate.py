@@ -181,6 +181,18 @@ MEANINGS: dict[str, dict[str, str]] = {
         "in the last half hour.",
         "query_sql_memory_mb": "Memory of the DuckDB that finishes SQL statements in a query API; what does "
         "not fit spills to disk.",
+        "query_jobs_per_org": "Statements of one organisation that may wait for Spark or run there; one "
+        "more is answered with 429.",
+        "query_job_concurrency": "Statements that one `query-jobs` process drives on Spark at a time.",
+        "query_job_max_s": "Seconds for one statement on Spark. Less than `sweep_grace_s`: the segments "
+        "that it was planned with must still be there.",
+        "query_job_keep_s": "Seconds for which the result of a statement on Spark is kept under its id.",
+        "query_job_lease_s": "Seconds without a heartbeat after which another `query-jobs` process takes a "
+        "statement over.",
+        "query_job_start_s": "Seconds for which a statement waits for a `query-jobs` process to look; then "
+        "the caller is told that there is none.",
+        "query_job_memory_mb": "Memory of each DuckDB in Spark's Python workers, for scans and for "
+        "functions.",
         "query_stall_s": "Seconds for which a stream of events waits for a client that takes nothing; then "
         "the connection is closed, and the client can go on behind its last event. 0: for ever.",
         "query_max_fetch_bytes": "Bytes that one query may fetch from the object store; beyond it is "

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from lakerunner_assets.sweep.ages import expire_raw, expire_windows, forget_rows
-from lakerunner_assets.sweep.files import delete_files, delete_orphans, list_lake
+from lakerunner_assets.sweep.files import delete_files, delete_orphans, delete_results, list_lake
 from lakerunner_assets.sweep.plan import Policy, in_force, too_young
 from lakerunner_assets.sweep.report import Report, Sweep, Tell
 from resources.index.contract import SweepIndex
@@ -22,6 +22,7 @@ STEPS: tuple[Callable[[Sweep], None], ...] = (
     delete_files,
     expire_raw,
     delete_orphans,
+    delete_results,
     forget_rows,
     list_lake,
 )

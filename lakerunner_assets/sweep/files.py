@@ -8,7 +8,7 @@ from lakerunner_assets.sweep.plan import is_ours, suspicious, to_list
 from lakerunner_assets.sweep.report import Kind, Sweep
 from resources.exposition import series
 from resources.index.sweeping_types import LakeFile
-from resources.lake.layout import LAKE_PREFIX
+from resources.lake.layout import LAKE_PREFIX, query_job_prefix
 from resources.objects.client import ObjectInfo, ObjectStore
 
 LISTED_AT = "lakerunner_sweep_listed_timestamp_seconds"
@@ -42,6 +42,22 @@ def delete_orphans(job: Sweep) -> None:
             keys = [file.key for file in chunk]
             gone = chunk if job.dry else job.index.delete_orphans(keys, age_s, store.delete)
             _add_files(job, Kind.ORPHAN, gone)
+
+
+def delete_results(job: Sweep) -> None:
+    """Delete files of statements on Spark that are past their time, then their rows."""
+    found = job.index.expired_query_jobs(job.org, job.policy.files)
+    job.note_limit(found)
+    with job.report_faults("results of queries"):
+        store = job.lake()
+        for chunk in job.chunks("results of queries deleted", found, 1):
+            for org, job_id in chunk:
+                for infos in list(store.list(query_job_prefix(org, job_id))):
+                    job.report.add(Kind.RESULT, org, [(info.key, info.size) for info in infos])
+                    if not job.dry:
+                        store.delete([info.key for info in infos])
+                if not job.dry:
+                    job.index.forget_query_job(job_id)
 
 
 def list_lake(job: Sweep) -> None:

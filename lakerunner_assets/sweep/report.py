@@ -30,12 +30,13 @@ class Kind(StrEnum):
     RAW = "raw objects past their retention, deleted"
     ORPHAN = "orphans, deleted"
     ROW = "rows of deleted raw objects, forgotten"
+    RESULT = "results of queries on Spark past their hour, deleted"
     BATCH = "finished batches, forgotten"
     RUN = "heartbeats of runs long gone, forgotten"
     FOUND = "files that the index does not know, noted as orphans"
 
 
-LABELS = {Kind.FILE: "segment", Kind.RAW: "raw", Kind.ORPHAN: "orphan"}
+LABELS = {Kind.FILE: "segment", Kind.RAW: "raw", Kind.ORPHAN: "orphan", Kind.RESULT: "query_result"}
 FORGOTTEN = {Kind.ROW: "raw_object", Kind.BATCH: "batch", Kind.RUN: "run"}
 """Values of the label `what`."""
 

@@ -22,5 +22,6 @@ COMMANDS = (
     "notifications",
     "query-api",
     "query-worker",
+    "query-jobs",
     "watchdog",
 )

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from lakerunner_cli.command import CommandError
 from resources.settings import Settings, process_environment
@@ -51,6 +51,10 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--plot", action="store_true", help="time series as sparklines, other rows as bars")
     parser.add_argument("--explain", action="store_true", help="show what would be read, and read nothing")
     parser.add_argument("--watch", type=float, default=0.0, metavar="SECONDS", help="ask again and again")
+    parser.add_argument(
+        "--engine", choices=("auto", "local", "spark"), default="auto",
+        help="place of joins, groups and sorts; auto: Spark takes over what is too large for the query API",
+    )  # fmt: skip
     parser.add_argument("--limit", type=int, default=0, metavar="ROWS", help="at most so many rows")
     parser.add_argument(
         "--param", action="append", metavar="NAME=VALUE", help="value of $NAME in the statement"
@@ -74,7 +78,8 @@ def run(args: Namespace, settings: Settings) -> int:
 
     _check_forms(args)
     text = sys.stdin.read() if args.text == "-" else args.text
-    question = with_parameters(Question(text, args.start, args.end, args.limit), args.param or ())
+    plain = Question(text, args.start, args.end, args.limit, engine=args.engine)
+    question = with_parameters(plain, args.param or ())
     client = open_client(args.url, args.key, settings)
     try:
         with _destination(args) as out:
@@ -120,6 +125,8 @@ def show(
                 writer.rows(data["rows"])
             elif kind == "summary":
                 meter.stats = data["stats"]
+            elif kind == "job":
+                meter.take_job(data)
             elif kind == "notice":
                 meter.say(f"note: {data}")
             elif kind == "done":
@@ -148,6 +155,20 @@ def _read(stats: dict[str, int]) -> str:
     return f"{opened} of {stats.get('segments', opened)} segments opened, {fetched} fetched"
 
 
+def _tasks(job: dict[str, Any]) -> str:
+    """
+    >>> _tasks({"state": "running", "progress": {"stages": 3, "stages_done": 1, "tasks": 8, "tasks_done": 5}})
+    'Spark is running: 5 of 8 tasks, 1 of 3 stages'
+    """
+    progress = {name: int(count) for name, count in job["progress"].items()}
+    if not progress:
+        return f"Spark is {job['state']}"
+    return (
+        f"Spark is {job['state']}: {progress['tasks_done']} of {progress['tasks']} tasks, "
+        f"{progress['stages_done']} of {progress['stages']} stages"
+    )
+
+
 def size(count: float) -> str:
     """
     >>> size(500), size(2048), size(5_000_000_000)
@@ -170,6 +191,8 @@ class Meter:
         self._shares_terminal = out.isatty()
         self.stats: dict[str, int] = {}
         """Counts of the work so far, as the server tells them."""
+        self.on_spark = ""
+        """State of the statement on Spark; empty: it is not there."""
         self._rows = 0
         self._began = time.monotonic()
         self._is_over = Event()
@@ -188,6 +211,13 @@ class Meter:
         if self._shares_terminal:
             self.stop()
 
+    def take_job(self, job: dict[str, Any]) -> None:
+        """Show what Spark does; its id is said once."""
+        if not self.on_spark:
+            self._stream.write(f"\ron Spark as query {job['id']}\n")
+            self._stream.flush()
+        self.on_spark = _tasks(job)
+
     def say(self, text: str) -> None:
         """Print a line that stays."""
         self.stop()
@@ -205,7 +235,7 @@ class Meter:
         drawn = False
         while not self._is_over.wait(0.5):
             drawn = True
-            read = f", {_read(self.stats)}" if self.stats else ""
+            read = f", {self.on_spark}" if self.on_spark else f", {_read(self.stats)}" if self.stats else ""
             self._stream.write(f"\r{time.monotonic() - self._began:.0f} s, {self._rows:,} rows{read}\033[K")
             self._stream.flush()
         if drawn:

@@ -53,6 +53,12 @@ def _query_worker(settings: Settings) -> int | None:
     return serve(settings)
 
 
+def _query_jobs(settings: Settings) -> int | None:
+    from lakerunner_query.handover.process import serve
+
+    return serve(settings)
+
+
 def _watchdog(settings: Settings) -> int | None:
     from sensors.watchdog import serve
 
@@ -66,6 +72,7 @@ ROLES: dict[str, Command] = {
         Role("ingress", "Serve notification webhooks and the push receivers.", _ingress),
         Role("query-api", "Serve the query API.", _query_api),
         Role("query-worker", "Serve one query worker.", _query_worker),
+        Role("query-jobs", "Drive large LakeQL statements on Spark.", _query_jobs),
         Role("watchdog", "Report runs dead that no longer send heartbeats.", _watchdog),
     )
 }

@@ -10,7 +10,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-OWNED = ("lake", "raw", "dagster", "logs", "run", "kafka", "spark", "java", "query-worker")
+OWNED = ("lake", "raw", "dagster", "logs", "run", "kafka", "spark", "java", "query-worker", "query-jobs")
 OTHERS_READ_OR_WRITE = 0o066
 PRIVATE_UMASK = 0o077
 

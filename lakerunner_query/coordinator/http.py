@@ -15,7 +15,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from lakerunner_query.errors import EvaluationError, LimitExceededError, QueryError, WorkFailedError
+from lakerunner_query.errors import (
+    EvaluationError,
+    LimitExceededError,
+    QueryError,
+    TooLargeError,
+    WorkFailedError,
+)
 from lakerunner_query.logql.metrics.errors import PipelineError
 from lakerunner_query.protocol.frames import BUSY, CPU_HEADER, CRASHED, OVER_BUDGET, UNFINISHED
 
@@ -168,6 +174,7 @@ class BusyError(Exception):
 
 _REFUSALS: dict[str, type[QueryError]] = {
     LimitExceededError.code: LimitExceededError,
+    TooLargeError.code: TooLargeError,
     OVER_BUDGET: LimitExceededError,
     EvaluationError.code: EvaluationError,
     PipelineError.code: EvaluationError,

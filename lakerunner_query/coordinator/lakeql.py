@@ -13,9 +13,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import replace
 from functools import cache, partial
 from types import TracebackType
@@ -24,10 +23,10 @@ from typing import Any, Self, TypeVar
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlglot import exp
 
 from lakerunner_query.coordinator.engine import Engine, all_at_once
-from lakerunner_query.coordinator.lakeql_desk import Desk, duck_type, failure_of
+from lakerunner_query.coordinator.lakeql_desk import Desk, Desks, duck_type, next_batch
+from lakerunner_query.coordinator.lakeql_jobs import Jobs, result_of
 from lakerunner_query.coordinator.lakeql_scans import (
     SLOW,
     LakeQuery,
@@ -38,23 +37,21 @@ from lakerunner_query.coordinator.lakeql_scans import (
 )
 from lakerunner_query.coordinator.lakeql_sources import (
     arrow_type,
+    as_sql,
     catalogue,
     columns_of,
     metric_facts,
     read_function,
 )
+from lakerunner_query.coordinator.lakeql_spark import brings_too_much, make_handover
 from lakerunner_query.coordinator.languages import LAKEQL
 from lakerunner_query.errors import (
+    InvalidRequestError,
     LimitExceededError,
-    QueryError,
     QueryTimeoutError,
-    TooManyQueriesError,
+    TooLargeError,
 )
-from lakerunner_query.fairness import FairTurns, QueueFullError
-from lakerunner_query.lakeql.macros import DIALECT
-from lakerunner_query.lakeql.statement import is_sql
 from lakerunner_query.lakeql.tables import TABLES, ColumnKeys, TableColumn
-from lakerunner_query.logql.lang.parser import parse_cached as parse_logql
 from lakerunner_query.plan.lakeql import CatalogueRead, FunctionRead, LakeQLRequest, plan_lakeql
 from lakerunner_query.plan.lakeql_attributes import Types, spell_dotted, without_absent
 from lakerunner_query.plan.lakeql_pushdown import (
@@ -65,12 +62,12 @@ from lakerunner_query.plan.lakeql_pushdown import (
     scan_name,
     with_scans,
 )
+from lakerunner_query.plan.lakeql_spark_scalars import NotForSparkError
 from lakerunner_query.protocol.units import Missing, SchemaUnit
 from resources.duckdb import DuckSession
+from resources.index.job_types import QueryJob
 from resources.lake.timecut import SECOND_NS
 
-DESKS, MOST_WAITING = 4, 200
-"""Statements that DuckDB works on at a time, and steps of one organisation that may wait for it."""
 EXPLANATION = pa.schema([("plan", pa.string())])
 """Columns of EXPLAIN."""
 Result = TypeVar("Result")
@@ -79,8 +76,14 @@ Result = TypeVar("Result")
 class LakeQL:
     """Answers LakeQL, PromQL and LogQL as tables."""
 
-    def __init__(self, engine: Engine, session: Callable[[], DuckSession], window_s: int) -> None:
-        """`session` is called for the first statement, in a thread: it takes a second."""
+    def __init__(
+        self, engine: Engine, session: Callable[[], DuckSession], window_s: int, jobs: Jobs | None = None
+    ) -> None:
+        """`session` is called for the first statement, in a thread: it takes a second.
+
+        Without `jobs` there is no Spark, and what is too large is refused.
+        """
+        self.jobs = jobs
         self._engine = engine
         self._desks = Desks()
         self._session = cache(session)
@@ -91,6 +94,8 @@ class LakeQL:
     def close(self) -> None:
         """Let no further statement begin; those at work end by themselves."""
         self._desks.threads.shutdown(wait=False, cancel_futures=True)
+        if self.jobs is not None:
+            self.jobs.close()
 
     async def open(self, text: str, request: LakeQLRequest) -> Answer:
         """Prepare a statement up to its scans; raise what is wrong with it."""
@@ -100,6 +105,7 @@ class LakeQL:
                 answer.become_explanation(self._describe_plan(answer))
             else:
                 await answer.evaluate_functions()
+                await answer.choose_engine()
         except BaseException:
             await answer.close()
             raise
@@ -114,7 +120,7 @@ class LakeQL:
     async def parameters(self, text: str) -> int:
         """Return the number of a statement's parameters."""
         request = LakeQLRequest("", parameters=None).at(time.time_ns(), self._window_s)
-        return (await asyncio.to_thread(plan_lakeql, _as_sql(text), request)).parameters
+        return (await asyncio.to_thread(plan_lakeql, as_sql(text), request)).parameters
 
     async def explain(self, text: str, request: LakeQLRequest) -> str:
         async with await self._prepare(text, request, is_explained=True) as answer:
@@ -123,9 +129,10 @@ class LakeQL:
     async def _prepare(self, text: str, request: LakeQLRequest, *, is_explained: bool = False) -> Answer:
         asked = request.at(time.time_ns(), self._window_s)
         query = await self._engine.prepare(
-            LAKEQL, _as_sql(text), asked, asked.now_ns, is_explained=is_explained
+            LAKEQL, as_sql(text), asked, asked.now_ns, is_explained=is_explained
         )
-        answer = Answer(self._engine, query, await asyncio.to_thread(self._desk, text), self._desks)
+        desk = await asyncio.to_thread(self._desk, text)
+        answer = Answer(self._engine, query, desk, self._desks, self.jobs)
         try:
             await answer.bind(await self._all_types(query), await self._catalogues(query))
         except BaseException:
@@ -194,25 +201,6 @@ class LakeQL:
         return "\n".join((*lines, *answer.notices))
 
 
-def _as_sql(text: str) -> str:
-    """Turn PromQL or LogQL into a statement."""
-    if is_sql(text) or not text.strip():
-        return text
-    name = "logql" if _is_logql(text) else "promql"
-    return f"SELECT * FROM {name}({exp.Literal.string(text).sql(DIALECT)})"
-
-
-def _is_logql(text: str) -> bool:
-    """Tell LogQL from PromQL: what both read is LogQL, unless it names a metric."""
-    if "{" not in text or "__name__" in text:
-        return False
-    try:
-        parse_logql(text)
-    except QueryError:
-        return text.lstrip().startswith("{")
-    return True
-
-
 def _key(unit: SchemaUnit) -> tuple[str, tuple[str, ...]]:
     return unit.table, tuple(one.segment_id for one in unit.segments)
 
@@ -233,10 +221,14 @@ def _unite(found: dict[str, str], types: Mapping[str, str]) -> None:
 class Answer:
     """One statement's result; leaving it stops all work."""
 
-    def __init__(self, engine: Engine, query: LakeQuery, desk: Desk, desks: Desks) -> None:
+    def __init__(self, engine: Engine, query: LakeQuery, desk: Desk, desks: Desks, jobs: Jobs | None) -> None:
         self._engine = engine
         self._desks = desks
+        self._jobs = jobs
+        self.job: QueryJob | None = None
+        """The statement on Spark, once it was handed over."""
         self.query = query
+        self.text = query.text
         self._desk = desk
         self.plan = query.plan
         self.bound: Bound
@@ -258,10 +250,14 @@ class Answer:
     async def close(self) -> None:
         self._desk.interrupt()
         await asyncio.to_thread(self._desk.close)
+        if self.job is not None and self.job.is_under_way and not self.query.request.keep:
+            assert self._jobs is not None  # noqa: S101 - a job came from it
+            await self._jobs.cancel(self.job.org, self.job.job_id)
 
     async def bind(self, types: Mapping[int, Types], catalogues: Mapping[int, pa.Table]) -> None:
         """Resolve all names, and split the statement."""
         self._sources.update(catalogues)
+        self._known = types
         for read in self._functions:
             self._sources[read.number] = columns_of(read).empty_table()
         self.schema = await self._run(self._bind, types)
@@ -278,6 +274,7 @@ class Answer:
         )
         for read, source in zip(functions, found, strict=True):
             await self._run(self._desk.insert, scan_name(read.number), source.table)
+            self._sources[read.number] = source.table
             self.missing.update(source.missing)
             self.notices += source.notices
 
@@ -302,18 +299,36 @@ class Answer:
         self._explanation = pa.table({"plan": text.splitlines()}, schema=EXPLANATION)
         self.schema = EXPLANATION
 
+    async def choose_engine(self) -> None:
+        """Hand the statement over where that is asked for, or where it is certainly too large to stay."""
+        engine = self.query.request.engine
+        if engine == "spark" and self._jobs is None:
+            raise InvalidRequestError("engine=spark: this query API has no Spark (LAKERUNNER_SPARK_REMOTE)")
+        if engine == "spark":
+            await self._hand_over()
+        elif engine == "auto" and self._jobs is not None and brings_too_much(self.query, self.bound):
+            await self._hand_over(TooLargeError(f"the statement reads more than fits into memory: {SLOW}"))
+
+    async def _hand_over(self, reason: TooLargeError | None = None) -> None:
+        """Make a job of the statement; raise the reason where Spark cannot take it over."""
+        assert self._jobs is not None  # noqa: S101 - asked before
+        arguments = (
+            self.query, self._desk, self._known, self._sources, self.schema, tuple(self.notices),
+            self.missing,
+        )  # fmt: skip
+        try:
+            handover = await self._run(make_handover, *arguments)
+        except NotForSparkError as error:
+            if reason is None:
+                raise
+            raise TooLargeError(f"{reason.message}; {error.message}") from error
+        self.job = await self._jobs.submit(handover, self.text)
+
     async def batches(self) -> AsyncGenerator[pa.RecordBatch, None]:
         """Read, compute, and yield the result; the next batch is made when it is asked for."""
-        if self._explanation is not None:
-            for batch in self._explanation.to_batches():
-                yield batch
-            return
-        await self._scan_all()
-        reader = await self._run(self._desk.execute, self.bound.tree)
         limit = self.query.request.max_rows
-        with reader:
-            while (batch := await self._run(_next_batch, reader)) is not None:
-                batch = self._shown(batch)
+        async with aclosing(self._batches()) as batches:
+            async for batch in batches:
                 if limit and self.statistics["rows"] + batch.num_rows > limit:
                     raise LimitExceededError(
                         f"the answer has more than {limit} rows: add a LIMIT, or aggregate"
@@ -321,6 +336,46 @@ class Answer:
                 self.statistics["rows"] += batch.num_rows
                 if batch.num_rows:
                     yield batch
+
+    async def _batches(self) -> AsyncGenerator[pa.RecordBatch, None]:
+        if self._explanation is not None:
+            for batch in self._explanation.to_batches():
+                yield batch
+            return
+        if self.job is None:
+            try:
+                await self._scan_all()
+                reader = await self._run(self._desk.execute, self.bound.tree)
+                first = await self._run(next_batch, reader)
+            except TooLargeError as error:
+                if self._jobs is None or self.query.request.engine != "auto":
+                    raise
+                self.notices.append(f"handed over to Spark: {error.message}")
+                await self._hand_over(error)
+        if self.job is not None:
+            async with aclosing(self._from_spark()) as found:
+                async for batch in found:
+                    yield batch
+            return
+        with reader:
+            while first is not None:
+                yield self._shown(first)
+                first = await self._run(next_batch, reader)
+
+    async def _from_spark(self) -> AsyncGenerator[pa.RecordBatch, None]:
+        """Wait for the job and yield its result."""
+        assert self._jobs is not None  # noqa: S101 - asked before
+        assert self.job is not None  # noqa: S101 - asked before
+        job = await self._jobs.follow(self.job.org, self.job.job_id, self._note_job)
+        result = result_of(job)
+        self.missing.update((name, Missing(name, reason)) for name, reason in result.missing)
+        self.statistics.update(result.statistics)
+        async with aclosing(self._jobs.rows(result, self.schema)) as rows:
+            async for batch in rows:
+                yield batch
+
+    def _note_job(self, job: QueryJob) -> None:
+        self.job = job
 
     def _shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = [
@@ -382,39 +437,3 @@ class Answer:
                 if not task.cancelled():
                     task.exception()  # nobody else asks for it after the deadline
         raise QueryTimeoutError(f"no answer after {self.query.timeout_s:g} s: {SLOW}")
-
-
-class Desks:
-    """Threads of all desks, which organisations share by the time that they used."""
-
-    def __init__(self) -> None:
-        self.threads = ThreadPoolExecutor(DESKS + 1, thread_name_prefix="lakeql")
-        self._turns = FairTurns(DESKS, waiting_per_org=MOST_WAITING)
-
-    @asynccontextmanager
-    async def turn(self, org: str, deadline: float) -> AsyncIterator[None]:
-        """Run the block in the organisation's turn."""
-        try:
-            async with asyncio.timeout_at(deadline):
-                turn = await self._turns.acquire(org)
-        except TimeoutError as error:
-            raise QueryTimeoutError(
-                f"the statement waited for others until its time was up: {SLOW}"
-            ) from error
-        except QueueFullError as error:
-            raise TooManyQueriesError(
-                f"{MOST_WAITING} statements of this organisation are waiting: send fewer at a time"
-            ) from error
-        try:
-            yield
-        finally:
-            turn.release()
-
-
-def _next_batch(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
-    try:
-        return reader.read_next_batch()
-    except StopIteration:
-        return None
-    except OSError as error:  # Arrow's form of DuckDB's errors
-        raise failure_of(error) from error

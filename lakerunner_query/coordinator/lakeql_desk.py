@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -12,13 +15,22 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lakerunner_query.coordinator.lakeql_scans import SLOW
-from lakerunner_query.errors import LimitExceededError, Position, QueryError, QueryTimeoutError
+from lakerunner_query.errors import (
+    Position,
+    QueryError,
+    QueryTimeoutError,
+    TooLargeError,
+    TooManyQueriesError,
+)
+from lakerunner_query.fairness import FairTurns, QueueFullError
 from lakerunner_query.lakeql.macros import DIALECT, LakeQLError, places_of, position_at
 from lakerunner_query.lakeql.tables import TableColumn
 from lakerunner_query.plan.lakeql_pushdown import MOST_KEYS, Scan
 from resources.duckdb import DuckSession
 
 BATCH_ROWS = 8_192
+DESKS, MOST_WAITING = 4, 200
+"""Statements that DuckDB works on at a time, and steps of one organisation that may wait for it."""
 _NAMED = re.compile(
     r'(?:[Cc]olumn|field) (?:named )?"([^"]{1,200})"|with name "?([^" ]{1,200})"?|types \'(\w{1,60})\('
 )
@@ -63,6 +75,18 @@ class Desk:
             with reader:
                 return pa.schema([one.with_type(_readable(one.type)) for one in reader.schema])
 
+    def types(self, sql: str) -> list[tuple[str, str]] | None:
+        """Return names and types of a query's columns; None where it does not bind."""
+        try:
+            return [(row[0], row[1]) for row in self._cursor.execute(f"DESCRIBE {sql}").fetchall()]
+        except duckdb.Error:
+            return None
+
+    def constant(self, sql: str) -> str | None:
+        """Return the value of an expression without columns, as text."""
+        rows = self._cursor.execute(f"SELECT CAST(({sql}) AS VARCHAR)").fetchall()
+        return None if rows[0][0] is None else str(rows[0][0])
+
     def insert(self, name: str, table: pa.Table) -> None:
         self._cursor.register("incoming", table)
         try:
@@ -86,6 +110,42 @@ class Desk:
         return _Errors(self._text, tree)
 
 
+class Desks:
+    """Threads of all desks, which organisations share by the time that they used."""
+
+    def __init__(self) -> None:
+        self.threads = ThreadPoolExecutor(DESKS + 1, thread_name_prefix="lakeql")
+        self._turns = FairTurns(DESKS, waiting_per_org=MOST_WAITING)
+
+    @asynccontextmanager
+    async def turn(self, org: str, deadline: float) -> AsyncIterator[None]:
+        """Run the block in the organisation's turn."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                turn = await self._turns.acquire(org)
+        except TimeoutError as error:
+            raise QueryTimeoutError(
+                f"the statement waited for others until its time was up: {SLOW}"
+            ) from error
+        except QueueFullError as error:
+            raise TooManyQueriesError(
+                f"{MOST_WAITING} statements of this organisation are waiting: send fewer at a time"
+            ) from error
+        try:
+            yield
+        finally:
+            turn.release()
+
+
+def next_batch(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
+    try:
+        return reader.read_next_batch()
+    except StopIteration:
+        return None
+    except OSError as error:  # Arrow's form of DuckDB's errors
+        raise failure_of(error) from error
+
+
 @dataclass(frozen=True, slots=True)
 class _Errors:
     """Turns errors of DuckDB into those of the statement."""
@@ -100,7 +160,7 @@ class _Errors:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, duckdb.OutOfMemoryException):
-            raise LimitExceededError(f"the statement needs more memory than it may have: {SLOW}") from error
+            raise TooLargeError(f"the statement needs more memory than it may have: {SLOW}") from error
         if isinstance(error, duckdb.InterruptException):
             return
         if isinstance(error, duckdb.Error):
@@ -120,7 +180,7 @@ def failure_of(error: OSError) -> QueryError:
     if reason.startswith("INTERRUPT"):
         return QueryTimeoutError(f"the statement was stopped: {SLOW}")
     if reason.startswith("Out of Memory"):
-        return LimitExceededError(f"the statement needs more memory than it may have: {SLOW}")
+        return TooLargeError(f"the statement needs more memory than it may have: {SLOW}")
     return LakeQLError(_sentence(reason))
 
 

@@ -20,7 +20,7 @@ from lakerunner_query.coordinator.engine import (
 )
 from lakerunner_query.coordinator.locate import NS_PER_MS, Lookup, RollupLookup
 from lakerunner_query.coordinator.merge import COUNTS
-from lakerunner_query.errors import LimitExceededError
+from lakerunner_query.errors import TooLargeError
 from lakerunner_query.lakeql.tables import ColumnKeys
 from lakerunner_query.plan.lakeql import (
     OPEN_NS,
@@ -45,6 +45,10 @@ SLOW = "narrow the time range, select fewer rows, or let aggregates do the work"
 SCHEMA_SEGMENTS = 64
 """Segments whose columns one unit tells."""
 SCAN_SIZES = RowSliceSizes(rows=4_000_000, bytes=512 << 20, first=1.0)
+SPARK_SIZES = RowSliceSizes(rows=1_000_000, bytes=128 << 20, first=1.0)
+"""Sizes of units that are tasks of Spark: it has many, and holds one result in memory for each."""
+SPARK_BYTES = 1 << 30
+"""Bytes of the result of one of them."""
 FIRST_SIZES = RowSliceSizes()
 MOST_BYTES = 1 << 30
 """Bytes of one scan's result."""
@@ -69,7 +73,7 @@ class Tables:
         table, report = answer
         self.rows, self.bytes = self.rows + table.num_rows, self.bytes + table.nbytes
         if self.bytes > MOST_BYTES:
-            raise LimitExceededError(
+            raise TooLargeError(
                 f"a table of the statement brings more than {MOST_BYTES >> 20} MiB to be joined: {SLOW}"
             )
         self.missing.update((lost.segment_id, lost) for lost in report.missing)
@@ -146,17 +150,32 @@ def schema_units(query: LakeQuery) -> Iterator[tuple[int, SchemaUnit]]:
 
 def scan_cut(query: LakeQuery, scan: Scan, segments: Sequence[Segment], keys: Sequence[ColumnKeys]) -> Cut:
     """Cut a scan by time, newest rows first where that is asked for."""
+    units = scan_units(query, scan, segments, keys, FIRST_SIZES if scan.enough else SCAN_SIZES, MOST_BYTES)
+    if scan.enough and segments:
+        return Cut(units, 1)
+    listed = list(units)
+    return all_at_once(listed) if listed else NOTHING_TO_DO
+
+
+def scan_units(
+    query: LakeQuery,
+    scan: Scan,
+    segments: Sequence[Segment],
+    keys: Sequence[ColumnKeys],
+    sizes: RowSliceSizes,
+    max_bytes: int,
+) -> Iterator[TableUnit]:
+    """Yield the units of a scan."""
     if not segments:
-        return NOTHING_TO_DO
+        return
     if scan.read.table.in_milliseconds:  # rows have whole milliseconds, and are cut by them
         segments = [
             replace(one, min_ns=_floored(one.min_ns), max_ns=_floored(one.max_ns)) for one in segments
         ]
     read, end = scan.read, min(scan.read.end_ns, max(one.max_ns for one in segments))
-    sizes = FIRST_SIZES if scan.enough else SCAN_SIZES
     slices = cut_slices(segments, read.start_ns, end + 1, reverse=scan.is_newest_first, sizes=sizes)
-    units = (
-        TableUnit(
+    for number, part in enumerate(slices):
+        yield TableUnit(
             affinity=hour_affinity(query.request.org, read.table.dataset, part.segments),
             org=query.request.org,
             table=read.table.name,
@@ -167,14 +186,8 @@ def scan_cut(query: LakeQuery, scan: Scan, segments: Sequence[Segment], keys: Se
             sql=scan.sql,
             keys=(*scan.keys, *keys),
             turn=number,
-            max_bytes=MOST_BYTES,
+            max_bytes=max_bytes,
         )
-        for number, part in enumerate(slices)
-    )
-    if scan.enough:
-        return Cut(units, 1)
-    listed = list(units)
-    return all_at_once(listed) if listed else NOTHING_TO_DO
 
 
 def _floored(ns: int) -> int:

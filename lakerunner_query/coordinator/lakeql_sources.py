@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 import pyarrow as pa
+from sqlglot import exp
 
 from lakerunner_query.coordinator import languages
 from lakerunner_query.coordinator.engine import MAX_STEPS, Engine
@@ -22,9 +23,12 @@ from lakerunner_query.coordinator.logql_samples import LogSamplesRequest
 from lakerunner_query.coordinator.merge import SampleResult
 from lakerunner_query.coordinator.names import SeriesRequest
 from lakerunner_query.coordinator.promql import PromQLRequest
-from lakerunner_query.errors import InvalidRequestError
+from lakerunner_query.errors import InvalidRequestError, QueryError
 from lakerunner_query.gotext.durations import go_nanoseconds
+from lakerunner_query.lakeql.macros import DIALECT
+from lakerunner_query.lakeql.statement import is_sql
 from lakerunner_query.lakeql.views import RELATIONS, VIEWS
+from lakerunner_query.logql.lang.parser import parse_cached as parse_logql
 from lakerunner_query.plan.lakeql import FunctionRead, LakeQLRequest
 from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.protocol.answers import MetricFact
@@ -229,3 +233,22 @@ def arrow_type(kind: pa.DataType) -> str:
         TEXTS: "MAP(VARCHAR, VARCHAR)",
     }  # fmt: skip
     return names[kind]
+
+
+def as_sql(text: str) -> str:
+    """Turn PromQL or LogQL into a statement."""
+    if is_sql(text) or not text.strip():
+        return text
+    name = "logql" if _is_logql(text) else "promql"
+    return f"SELECT * FROM {name}({exp.Literal.string(text).sql(DIALECT)})"
+
+
+def _is_logql(text: str) -> bool:
+    """Tell LogQL from PromQL: what both read is LogQL, unless it names a metric."""
+    if "{" not in text or "__name__" in text:
+        return False
+    try:
+        parse_logql(text)
+    except QueryError:
+        return text.lstrip().startswith("{")
+    return True

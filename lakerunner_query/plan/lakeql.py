@@ -35,6 +35,7 @@ from resources.lake.timecut import SECOND_NS, to_datetime
 
 OPEN_NS = 2**62
 """End of an interval without an upper bound."""
+Engine = Literal["auto", "local", "spark"]
 READ = "lakeql_read"
 """Note at a node of FROM: the number of its read."""
 
@@ -57,6 +58,10 @@ class LakeQLRequest:
     """Time of the query; 0: its arrival."""
     window_s: int = 3600
     """Width of the default window."""
+    engine: Engine = "auto"
+    """Place of what is left of the statement behind its scans; auto: Spark takes over what is too large."""
+    keep: bool = False
+    """True: Spark goes on when the caller leaves."""
 
     def at(self, now_ns: int, window_s: int) -> LakeQLRequest:
         return replace(self, now_ns=self.now_ns or now_ns, window_s=window_s)

@@ -82,9 +82,16 @@ def with_scans(plan: LakePlan) -> exp.Query:
 
 
 def bind(
-    plan: LakePlan, types: Mapping[int, Types], is_valid: Callable[[str, Sequence[TableColumn]], bool]
+    plan: LakePlan,
+    types: Mapping[int, Types],
+    is_valid: Callable[[str, Sequence[TableColumn]], bool],
+    *,
+    in_parts: bool = True,
 ) -> Bound:
-    """Split the statement; `is_valid` tells whether DuckDB can run a scan's SQL over such columns."""
+    """Split the statement; `is_valid` tells whether DuckDB can run a scan's SQL over such columns.
+
+    Without `in_parts` scans bring rows, and conditions that they have all satisfied are left out behind them.
+    """
     tree = plan.tree.copy()
     nodes = _nodes(tree)
     known = {id(nodes[number]): frozenset(each) for number, each in types.items() if number in nodes}
@@ -101,7 +108,11 @@ def bind(
         else:
             scan = next(
                 made
-                for made in (make.parts(), make.first_rows(), make.rows())
+                for made in (
+                    make.parts() if in_parts else None,
+                    make.first_rows(),
+                    make.rows(drop=not in_parts),
+                )
                 if made is not None
                 and (made.scan.form == "rows" or is_valid(made.scan.sql, made.scan.columns))
             )
@@ -172,12 +183,28 @@ class _Maker:
         self.select = select
         self.lower = {name.lower(): name for name in self.types}
 
-    def rows(self) -> _Made:
+    def rows(self, *, drop: bool = False) -> _Made:
         """Bring the columns that the statement names, of rows that satisfy what is about them alone."""
         names = self._columns()
         chosen = ", ".join(_quoted(name) for name in names)
         sql = f"SELECT {chosen} FROM {self._from()}{_where(self._conditions())}"
-        return _Made(self._scan("rows", names, sql), lambda: None)
+        return _Made(self._scan("rows", names, sql), self._drop_conditions if drop else lambda: None)
+
+    def _drop_conditions(self) -> None:
+        """Take out of WHERE what every row of the scan satisfies."""
+        where = self.select.args.get("where") if self.select is not None else None
+        if self.select is None or where is None:
+            return
+        scope = Scope.of(self.select, self.known)
+        source = next((one for one in scope.sources if one.node is self.node), None)
+        done = {one.sql(DIALECT) for one in self._conditions()}
+        left = [
+            one
+            for one in conjuncts(where)
+            if source is None or not scope.may_push(one, source) or one.sql(DIALECT) not in done
+        ]
+        # no copies: tables of subqueries are renamed where they stand
+        self.select.set("where", exp.Where(this=exp.and_(*left, copy=False)) if left else None)
 
     def keys(self) -> _Made:
         """Bring the values of the one column of a hint, up to one more than are of use."""

@@ -18,6 +18,8 @@ from resources.lake.timecut import dateint, from_datetime, hour_of_day
 NAME = re.compile(r"^[a-z0-9][a-z0-9_-]{0,62}$")
 DEFAULT_COLLECTOR = "default"
 LAKE_PREFIX = "db/"
+SCRATCH_PREFIX = "scratch/"
+"""Results of statements that Spark ran; they are deleted an hour later."""
 MAX_KEY_BYTES = 1024
 YEARS = range(1970, 2100)
 """Years of arrival hours. Nanoseconds beyond a bigint would fail the transaction of every later tick."""
@@ -67,7 +69,7 @@ def parse_raw_key(bucket: str, key: str, mappings: Iterable[PrefixMapping] = ())
     True
     """
     _reject_odd_paths(key)
-    if key.endswith("/") or key.startswith(LAKE_PREFIX):
+    if key.endswith("/") or key.startswith((LAKE_PREFIX, SCRATCH_PREFIX)):
         raise IgnoredKeyError(f"{key!r} is a folder or a segment of the lake, not a raw object")
     mapping = _longest(bucket, key, mappings)
     if mapping is not None:
@@ -107,6 +109,24 @@ def segment_key(
 
 def hourly_segment_key(org: str, collector: str, dataset: str, hour_ns: int, segment_id: str) -> str:
     return segment_key(org, collector, dataset, hour_ns, hour_of_day(hour_ns), segment_id)
+
+
+def query_job_prefix(org: str, job_id: str) -> str:
+    """Spell the folder of a statement that was handed over to Spark.
+
+    >>> query_job_prefix("acme", "0f3a")
+    'scratch/acme/queries/0f3a/'
+    """
+    return f"{SCRATCH_PREFIX}{_name(org, 'organisation', org)}/queries/{_name(job_id, 'job', job_id)}/"
+
+
+def query_plan_key(org: str, job_id: str) -> str:
+    return f"{query_job_prefix(org, job_id)}plan.json"
+
+
+def query_attempt_prefix(org: str, job_id: str, attempt: int) -> str:
+    """Spell the folder of one attempt: what a fenced-off driver still writes is in nobody's way."""
+    return f"{query_job_prefix(org, job_id)}{attempt}/"
 
 
 def valid_name(text: str) -> bool:

@@ -25,7 +25,8 @@ class Clocked:
 
     def wait(self, seconds: float) -> None:
         if isinstance(self.index, MemoryIndex):
-            self.index._clock = lambda now=self.index._clock() + seconds: now  # noqa: SLF001
+            now = self.index._clock() + seconds
+            self.index._clock = lambda: now
             return
         times = ("created_at", "noticed_at", "due_at", "lease_until", "expires_at")
         moved = ", ".join(f"{name} = {name} - make_interval(secs => %(s)s)" for name in times)

@@ -11,6 +11,7 @@ from lakerunner_cli.stack.components.postgres import POSTGRES
 from lakerunner_cli.stack.components.roles import (
     INGRESS,
     QUERY_API,
+    QUERY_JOBS,
     QUERY_WORKER_1,
     QUERY_WORKER_2,
     SHOP,
@@ -29,6 +30,7 @@ COMPONENTS: tuple[Component, ...] = (
     QUERY_WORKER_1,
     QUERY_WORKER_2,
     QUERY_API,
+    QUERY_JOBS,
     WATCHDOG,
 )
 

@@ -80,6 +80,15 @@ SHOP = Component(
     silent_timeout_s=60.0,
     wanted=lambda site: site.paths.shop_plan.is_file(),
 )
+# it has no port either: it touches a file after each look into the index
+QUERY_JOBS = Component(
+    name="query_jobs",
+    needs=("postgres", "spark"),
+    command=partial(_command, "query-jobs"),
+    probe=lambda site, since: _is_younger(site.settings.jobs_beat, since),
+    silent_timeout_s=60.0,
+    address=lambda _site: "-",
+)
 # the watchdog has no port: it touches a file after each look
 WATCHDOG = Component(
     name="watchdog",

@@ -16,31 +16,36 @@ import io
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from litestar import MediaType, Request, Response, Router, post
+from litestar import MediaType, Request, Response, post
 from litestar.response import Stream
 from pyarrow import csv
 
 from lakerunner_query.api.lakerunner import events
 from lakerunner_query.api.lakerunner.logs import check_body
-from lakerunner_query.api.shared.auth import caller, require_reader
+from lakerunner_query.api.shared.auth import caller
 from lakerunner_query.api.shared.requests import missing_warnings
 from lakerunner_query.api.shared.services import QueryWatch, Services
 from lakerunner_query.api.shared.times import moment_ns
 from lakerunner_query.coordinator.lakeql import Answer
+from lakerunner_query.coordinator.lakeql_jobs import KeptAnswer, result_of
 from lakerunner_query.errors import InvalidRequestError, ParseError, SegmentsMissingError
 from lakerunner_query.plan.lakeql import LakeQLRequest
-from lakerunner_query.serving import Failure, envelope, handlers, respond_plain, unless_gone
+from lakerunner_query.serving import Failure, envelope, unless_gone
+from resources.index.job_types import QueryJob
 
 JSON, CSV, ARROW = "application/json", "text/csv", "application/vnd.apache.arrow.stream"
 PROGRESS_S = 1.0
 """Seconds without an event after which one tells of the progress."""
 BIG = 1 << 53
 """Integers from which on JavaScript would round: they are texts in JSON."""
+
+
+Result = Answer | KeptAnswer
 
 
 class LakeQLBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -55,6 +60,10 @@ class LakeQLBody(msgspec.Struct, forbid_unknown_fields=True):
     partial: bool = True
     """False: an answer that lacks segments is an error."""
     timeout: float = 0.0
+    engine: Literal["auto", "local", "spark"] = "auto"
+    """Place of joins, groups and sorts; auto: Spark takes over what is too large for the query API."""
+    keep: bool = False
+    """True: Spark goes on when the caller leaves; the result stays for an hour under its id."""
 
 
 class LakeQLVerdict(msgspec.Struct, omit_defaults=True):
@@ -66,24 +75,33 @@ class LakeQLVerdict(msgspec.Struct, omit_defaults=True):
 @post("/query", status_code=200, media_type=events.MEDIA_TYPE)
 async def query(data: LakeQLBody, request: Request[Any, Any, Any], services: Services) -> Response[Any]:
     """Answer in the form that `Accept` names: server-sent events, JSON, CSV or an Arrow stream."""
-    accepted = request.headers.get("accept", "")
-    form = next((one for one in (JSON, CSV, ARROW) if one in accepted), events.MEDIA_TYPE)
     with services.watch("lakeql") as watch:
         answer = await services.lakeql.open(data.q, request_of(data, request))
-        if form == events.MEDIA_TYPE:
-            watch.hand_over()
-            told = events.with_heartbeats(_events(answer, watch), PROGRESS_S, lambda: _progress(answer))
-            return Stream(told, media_type=form, headers=events.HEADERS)
-        pieces = _pieces(answer, watch, _FORMS[form](answer.schema), allow_partial=data.partial)
-        try:
-            first = await unless_gone(request, _first_of(pieces))
-        except BaseException:
-            await pieces.aclose()
-            raise
+        return await respond(request, answer, watch, allow_partial=data.partial)
+
+
+async def respond(
+    request: Request[Any, Any, Any], answer: Result, watch: QueryWatch, *, allow_partial: bool
+) -> Response[Any]:
+    """Send an answer in the form that `Accept` names."""
+    accepted = request.headers.get("accept", "")
+    form = next((one for one in (JSON, CSV, ARROW) if one in accepted), events.MEDIA_TYPE)
+    if form == events.MEDIA_TYPE:
         watch.hand_over()
+        told = events.with_heartbeats(_events(answer, watch), PROGRESS_S, lambda: _progress(answer))
+        return Stream(told, media_type=form, headers=events.HEADERS)
+    pieces = _pieces(answer, watch, _FORMS[form](answer.schema), allow_partial=allow_partial)
+    try:
+        first = await unless_gone(request, _first_of(pieces))
+    except BaseException:
+        await pieces.aclose()
+        raise
+    watch.hand_over()
     headers = {"Cache-Control": "no-store"}
     if answer.notices:
         headers["X-Lakerunner-Notices"] = msgspec.json.encode(answer.notices).decode("latin-1")
+    if answer.job is not None:
+        headers["X-Lakerunner-Query-Id"] = answer.job.job_id
     return Stream(_from_first(first, pieces), media_type=form, headers=headers)
 
 
@@ -113,16 +131,6 @@ async def check_statement(request: Request[Any, Any, Any]) -> None:
     await check_body(request)
 
 
-lakeql_router = Router(
-    "/api/v1",
-    route_handlers=[query, explain, validate],
-    guards=[require_reader],
-    before_request=check_statement,
-    exception_handlers=handlers(respond_plain),  # Prometheus has a path of this name, too
-    tags=["lakeql"],
-)
-
-
 def request_of(data: LakeQLBody, request: Request[Any, Any, Any]) -> LakeQLRequest:
     if data.limit < 0:
         raise InvalidRequestError("limit is a number of rows, 0 or more")
@@ -130,17 +138,29 @@ def request_of(data: LakeQLBody, request: Request[Any, Any, Any]) -> LakeQLReque
     end_ns = moment_ns(data.e, now_ns) if data.e else 0
     start_ns = moment_ns(data.s, now_ns, end_ns or now_ns) if data.s else 0
     org, parameters = caller(request.state).org, tuple(data.parameters)
-    return LakeQLRequest(org, start_ns, end_ns, data.timeout, parameters, data.limit, now_ns)
+    return LakeQLRequest(
+        org,
+        start_ns,
+        end_ns,
+        data.timeout,
+        parameters,
+        data.limit,
+        now_ns,
+        engine=data.engine,
+        keep=data.keep,
+    )
 
 
 def _columns(schema: pa.Schema) -> list[dict[str, str]]:
     return [{"name": one.name, "type": str(one.type)} for one in schema]
 
 
-async def _events(answer: Answer, watch: QueryWatch) -> AsyncGenerator[bytes, None]:
+async def _events(answer: Result, watch: QueryWatch) -> AsyncGenerator[bytes, None]:
     try:
         with watch:
             async with answer, aclosing(answer.batches()) as batches:
+                if answer.job is not None:
+                    yield events.event("job", job_facts(answer.job))
                 yield events.event("schema", _columns(answer.schema))
                 for text in answer.notices:
                     yield events.event("notice", text)
@@ -153,12 +173,31 @@ async def _events(answer: Answer, watch: QueryWatch) -> AsyncGenerator[bytes, No
         yield events.event("done", {"status": "error"})
 
 
-def _progress(answer: Answer) -> bytes:
+def _progress(answer: Result) -> bytes:
     """Tell what was read so far; it also shows that the connection is alive."""
+    if answer.job is not None:
+        return events.event("job", job_facts(answer.job))
     return events.event("summary", {"stats": answer.statistics})
 
 
-def _done(answer: Answer) -> dict[str, object]:
+def job_facts(job: QueryJob) -> dict[str, object]:
+    """Return what a client may know of a statement on Spark."""
+    found: dict[str, object] = {
+        "id": job.job_id,
+        "state": job.state.value,
+        "engine": "spark",
+        "attempt": job.attempt,
+        "progress": dict(job.progress),
+    }
+    if job.error:
+        found["error"] = {"code": job.error_code, "message": job.error}
+    if job.result is not None:
+        result = result_of(job)
+        found |= {"rows": result.rows, "bytes": result.bytes, "expires_s": round(job.expires_s)}
+    return found
+
+
+def _done(answer: Result) -> dict[str, object]:
     return {
         "status": "partial" if answer.missing else "complete",
         "rows": answer.statistics["rows"],
@@ -180,7 +219,7 @@ class _Form:
     def batch(self, batch: pa.RecordBatch) -> bytes:
         raise NotImplementedError
 
-    def end(self, answer: Answer) -> bytes:  # noqa: ARG002 - some forms tell what was read
+    def end(self, answer: Result) -> bytes:  # noqa: ARG002 - some forms tell what was read
         return b""
 
 
@@ -196,7 +235,7 @@ class _Json(_Form):
         comma, self._is_first = b"" if self._is_first else b",", False
         return comma + json_rows(batch)[1:-1]
 
-    def end(self, answer: Answer) -> bytes:
+    def end(self, answer: Result) -> bytes:
         rest = {**_done(answer), "notices": answer.notices}
         rest.pop("rows")
         return b"]," + msgspec.json.encode(rest)[1:]
@@ -234,7 +273,7 @@ class _Arrow(_Form):
         self._writer.write_batch(batch)
         return self._taken()
 
-    def end(self, answer: Answer) -> bytes:  # noqa: ARG002 - the format has no place for it
+    def end(self, answer: Result) -> bytes:  # noqa: ARG002 - the format has no place for it
         self._writer.close()
         return self._taken()
 
@@ -243,7 +282,7 @@ _FORMS: dict[str, Callable[[pa.Schema], _Form]] = {JSON: _Json, CSV: _Csv, ARROW
 
 
 async def _pieces(
-    answer: Answer, watch: QueryWatch, form: _Form, *, allow_partial: bool
+    answer: Result, watch: QueryWatch, form: _Form, *, allow_partial: bool
 ) -> AsyncGenerator[bytes, None]:
     """Yield the answer in one form; an error ends the stream before its end is written."""
     with watch:
@@ -258,7 +297,7 @@ async def _pieces(
             yield held + form.end(answer)
 
 
-def _check_whole(answer: Answer, *, allow_partial: bool) -> None:
+def _check_whole(answer: Result, *, allow_partial: bool) -> None:
     """Refuse an answer that lacks segments where nobody would see it: CSV and Arrow cannot say so."""
     if answer.missing and not allow_partial:
         raise SegmentsMissingError(

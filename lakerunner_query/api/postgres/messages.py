@@ -53,6 +53,7 @@ SQLSTATES: Mapping[str, str] = {
     "unauthorized": "28P01",
     "forbidden": "28000",
     "limit_exceeded": "54000",
+    "too_large": "53200",
     "too_many_queries": "53300",
     "query_timeout": "57014",
     "index_unavailable": "57P03",

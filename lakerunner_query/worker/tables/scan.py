@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakerunner_query.errors import EvaluationError, InvalidRequestError, LimitExceededError
+from lakerunner_query.errors import EvaluationError, InvalidRequestError, TooLargeError
 from lakerunner_query.lakeql.tables import TABLES, TEXT, LakeTable, TableColumn
 from lakerunner_query.protocol.units import SegmentRef, TableUnit, UnitReport
 from lakerunner_query.worker.metrics.row_groups import UNREADABLE
@@ -321,7 +321,7 @@ class _Scan:
                 self.cancellation.check()
                 size += batch.nbytes
                 if 0 < self.unit.max_bytes < size:
-                    raise LimitExceededError(
+                    raise TooLargeError(
                         f"a part of {self.table.name} answers with over {self.unit.max_bytes >> 20} MiB: "
                         "select fewer columns, aggregate, add a limit, or narrow the time range"
                     )

@@ -73,9 +73,7 @@ class QueryJobs(MemoryPart):
             if not waiting:
                 return None
             first = min(waiting, key=lambda one: (self._running_of(one.job.org, now), one.created_at))
-            first.job = replace(
-                first.job, state=JobState.RUNNING, attempt=first.job.attempt + 1, progress={}
-            )
+            first.job = replace(first.job, state=JobState.RUNNING, attempt=first.job.attempt + 1, progress={})
             first.lease_until, first.expires_at = now + limits.lease_s, now + limits.keep_s
             return first.job
 

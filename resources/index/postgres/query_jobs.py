@@ -1,4 +1,4 @@
-"""Statements that were handed over to Spark wait, run and end as rows of one table."""
+"""Statements for Spark wait, run and end as rows of one table."""
 
 from __future__ import annotations
 

@@ -2,7 +2,11 @@
 
 -- name: add_query_job
 INSERT INTO lakerunner.query_job (job_id, org_id, statement, expires_at)
-SELECT %(job_id)s, %(org)s, %(statement)s, now() + make_interval(secs => %(keep_s)s)
+SELECT
+    %(job_id)s,
+    %(org)s,
+    %(statement)s,
+    now() + make_interval(secs => %(keep_s)s)
 WHERE (
     SELECT count(*) FROM lakerunner.query_job
     WHERE org_id = %(org)s AND state IN ('due', 'running')
@@ -10,7 +14,15 @@ WHERE (
 
 -- name: query_job
 SELECT
-    job_id, org_id, statement, state, attempt, progress, result, error, error_code,
+    job_id,
+    org_id,
+    statement,
+    state,
+    attempt,
+    progress,
+    result,
+    error,
+    error_code,
     extract(EPOCH FROM now() - created_at)::float8 AS age_s,
     greatest(extract(EPOCH FROM now() - CASE state
         WHEN 'due' THEN noticed_at WHEN 'running' THEN lease_until
@@ -35,7 +47,7 @@ UPDATE lakerunner.query_job
 SET
     state = 'failed', lease_until = NULL, error_code = 'work_failed',
     error = 'the statement was begun ' || attempt || ' times, and its driver ended each time'
-        || CASE WHEN error = '' THEN '' ELSE ': ' || error END
+    || CASE WHEN error = '' THEN '' ELSE ': ' || error END
 WHERE state = 'running' AND lease_until < now() AND attempt >= %(max_attempts)s;
 
 -- The organisation with the fewest running jobs comes first; among its own, the oldest.
@@ -46,19 +58,20 @@ SET
     state = 'running', attempt = attempt + 1, progress = '{}',
     lease_until = now() + make_interval(secs => %(lease_s)s),
     expires_at = now() + make_interval(secs => %(keep_s)s)
-WHERE job_id = (
-    SELECT waiting.job_id FROM lakerunner.query_job AS waiting
-    WHERE
-        (waiting.state = 'due' AND waiting.due_at <= now())
-        OR (waiting.state = 'running' AND waiting.lease_until < now())
-    ORDER BY (
-        SELECT count(*) FROM lakerunner.query_job AS other
+WHERE
+    job_id = (
+        SELECT waiting.job_id FROM lakerunner.query_job AS waiting
         WHERE
-            other.org_id = waiting.org_id AND other.state = 'running' AND other.lease_until >= now()
-    ), waiting.created_at, waiting.job_id
-    LIMIT 1
-    FOR UPDATE OF waiting SKIP LOCKED
-)
+            (waiting.state = 'due' AND waiting.due_at <= now())
+            OR (waiting.state = 'running' AND waiting.lease_until < now())
+        ORDER BY (
+            SELECT count(*) FROM lakerunner.query_job AS other
+            WHERE
+                other.org_id = waiting.org_id AND other.state = 'running' AND other.lease_until >= now()
+        ), waiting.created_at, waiting.job_id
+        LIMIT 1
+        FOR UPDATE OF waiting SKIP LOCKED
+    )
 RETURNING job_id, org_id, statement, state, attempt, error, error_code;
 
 -- name: beat_query_job
@@ -91,7 +104,10 @@ SET
 WHERE job_id = %(job_id)s AND attempt = %(attempt)s AND state = 'running';
 
 -- name: expired_query_jobs
-SELECT job_id, org_id FROM lakerunner.query_job
+SELECT
+    job_id,
+    org_id
+FROM lakerunner.query_job
 WHERE
     expires_at < now() AND (lease_until IS NULL OR lease_until < now())
     AND (%(org)s = '' OR org_id = %(org)s)

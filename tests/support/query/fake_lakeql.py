@@ -61,6 +61,7 @@ class FakeAnswer:
     statistics: dict[str, int] = field(
         default_factory=lambda: {"rows": 0, "segments": 3, "segments_opened": 1, "bytes_fetched": 2000}
     )
+    job: None = None
 
     async def batches(self) -> AsyncGenerator[pa.RecordBatch, None]:
         if self.kind == "waiting":
@@ -94,6 +95,7 @@ class FakeLakeQL:
         self._databases = {org: duckdb.connect(config={"threads": 1}) for org in orgs}
         for org, database in self._databases.items():
             database.execute(TABLES + ROWS.format(org=org, rows=rows))
+        self.jobs = None
         self.missing: dict[str, Missing] = {}
         self.notices: list[str] = []
         self.open_answers = 0

@@ -11,7 +11,7 @@ import uvicorn
 from litestar import Litestar
 from litestar.di import Provide
 
-from lakerunner_query.api.lakerunner.lakeql import lakeql_router
+from lakerunner_query.api.lakerunner.queries import lakeql_router
 from lakerunner_query.api.shared.services import Services, provide_services
 from lakerunner_query.serving import Counters
 from resources.settings import Settings

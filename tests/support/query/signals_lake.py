@@ -21,6 +21,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
 
 from lakerunner_query.coordinator.lakeql import LakeQL
+from lakerunner_query.coordinator.lakeql_jobs import Jobs
 from lakerunner_query.plan.lakeql import LakeQLRequest
 from resources.duckdb import DuckLimits, DuckSession
 from resources.lake.frequency import ROLLUPS
@@ -183,12 +184,14 @@ def put(owner: Any, key: str, value: object, share: float = 1.0, rng: random.Ran
 class Asked:
     """LakeQL over a lake in this process: units and answers are encoded, and nothing runs beside it."""
 
-    def __init__(self, lake: SignalsLake, scratch: Path, memory_mb: int = 256) -> None:
+    def __init__(
+        self, lake: SignalsLake, scratch: Path, memory_mb: int = 256, jobs: Jobs | None = None
+    ) -> None:
         self.workers = InProcess(lake.folder, scratch)
         limits = DuckLimits(memory_mb, 2, scratch / "coordinator", ())
         self._session = DuckSession(limits)
         self.engine = engine_over(lake.index, self.workers)
-        self.lakeql = LakeQL(self.engine, lambda: self._session, 3600)
+        self.lakeql = LakeQL(self.engine, lambda: self._session, 3600, jobs)
         self._runner = asyncio.Runner()
 
     def close(self) -> None:
