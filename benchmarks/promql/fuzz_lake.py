@@ -10,8 +10,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import pyarrow as pa
-
 from benchmarks.promql.samples import Sampled
 from lakerunner_query.api.prometheus import render
 from lakerunner_query.coordinator.merge import SampleResult
@@ -30,18 +28,11 @@ WHOLE = SampleSliceSizes(rows=1 << 40, at_least=1 << 40)
 INTERNAL = "internal"
 
 
-class Lake(EngineLake):
-    """Takes tables of any samples."""
-
-    def add(self, hour_ns: int, table: pa.Table) -> None:
-        self._write(hour_ns, table)
-
-
 class LakeApi:
     """A lake of hour-wide segments, floats and histograms apart, and questions to it."""
 
     def __init__(self, folder: Path, series: Sequence[Sampled], sizes: SampleSliceSizes = SMALL) -> None:
-        self._lake = Lake(folder, sizes=sizes)
+        self._lake = EngineLake(folder, sizes=sizes)
         self._runner = asyncio.Runner()
         ends = [int(t) * NS_PER_MS for one in series for t in (one.time_ms[0], one.time_ms[-1])]
         for hour in range(cut(min(ends), HOUR_NS), max(ends), HOUR_NS):
@@ -49,10 +40,10 @@ class LakeApi:
             parts = [part for one in series if len((part := one.between(low, high)).time_ms)]
             floats = [(p.labels, p.time_ms, p.value) for p in parts if p.histograms is None]
             if floats:
-                self._lake.add(hour, gauge_table(floats))
+                self._lake.write_table(hour, gauge_table(floats))
             rows = [row for part in parts if part.histograms is not None for row in sample_rows(part)]
             if rows:
-                self._lake.add(hour, sample_table(rows))
+                self._lake.write_table(hour, sample_table(rows))
 
     def __enter__(self) -> Self:
         return self
