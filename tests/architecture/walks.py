@@ -105,7 +105,7 @@ def wait_ready(url: str) -> None:
     """Wait until the worker has loaded its kernels."""
     for _ in range(6000):
         with contextlib.suppress(httpx.HTTPError):
-            if httpx.get(url, timeout=PATIENCE_S).is_success:
+            if httpx.get(url, timeout=10).is_success:
                 return
         time.sleep(0.1)
     raise AssertionError(f"{url} never became ready")

@@ -145,7 +145,7 @@ def wait(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
     for _ in range(600):
         assert process.poll() is None, log.read_text()
         try:
-            found = httpx.get(f"{address}/api/v1/plugins", timeout=PATIENCE_S).json()
+            found = httpx.get(f"{address}/api/v1/plugins", timeout=10).json()
         except (httpx.HTTPError, ValueError):
             time.sleep(0.1)
             continue

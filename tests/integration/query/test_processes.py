@@ -24,7 +24,7 @@ pytestmark = pytest.mark.integration
 
 def is_ready(url: str) -> bool:
     with contextlib.suppress(httpx.HTTPError):
-        return httpx.get(f"{url}/readyz", timeout=PATIENCE_S).status_code == 200
+        return httpx.get(f"{url}/readyz", timeout=10).status_code == 200
     return False
 
 

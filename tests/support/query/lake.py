@@ -171,7 +171,7 @@ class WorkerProcess:
     def _is_ready(self) -> bool:
         assert self.process.poll() is None, f"worker {self.url} ended: its output tells why"
         with contextlib.suppress(httpx.HTTPError):
-            return httpx.get(f"{self.url}/readyz", timeout=PATIENCE_S).is_success
+            return httpx.get(f"{self.url}/readyz", timeout=10).is_success
         return False
 
     def reader(self) -> int:

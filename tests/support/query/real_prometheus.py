@@ -84,7 +84,7 @@ def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     for _ in range(600):
         assert process.poll() is None, log.read_text()
         try:
-            with urllib.request.urlopen(url, timeout=PATIENCE_S):
+            with urllib.request.urlopen(url, timeout=10):
                 return
         except OSError:
             time.sleep(0.1)

@@ -177,7 +177,7 @@ def test_a_long_unit_that_gets_on_is_not_sent_twice() -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_a_unit_that_waits_is_sent_to_a_second_worker_only_if_that_has_little_to_do() -> None:
-    a, b = FakeWorker(after_five_looks, "queued"), FakeWorker()
+    a, b = FakeWorker(never, "queued"), FakeWorker()
     found, dispatcher = ask({"a": a, "b": b}, 3)
     assert found == [b"answer"] * 3
     assert dispatcher.counts["hedged"] == b.units == 3
