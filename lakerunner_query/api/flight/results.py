@@ -78,9 +78,10 @@ class Tickets:
         self._key = hmac.digest(token.encode(), b"tickets of Flight SQL", "sha256")
 
     def issue(self, org: str, text: str, parameters: tuple[object, ...] = ()) -> bytes:
-        statement = Statement(
-            secrets.token_hex(16), org, text, tuple(map(plain_value, parameters)), time.time() + TICKET_S
-        )
+        values = tuple(map(plain_value, parameters))
+        return self.sign(Statement(secrets.token_hex(16), org, text, values, time.time() + TICKET_S))
+
+    def sign(self, statement: Statement) -> bytes:
         try:
             body = msgspec.msgpack.encode(statement)
         except OverflowError as error:

@@ -80,6 +80,18 @@ def as_flight_error(error: Exception) -> flight.FlightError:
     return _ERRORS.get(told.status, flight.FlightServerError)(message, msgspec.json.encode(told))
 
 
+class SchemaError(Exception):
+    """An error of GetSchema, to whose text Arrow adds no traceback.
+
+    Of this method alone Arrow formats what is raised, with the files of the server; it shows the type instead
+    where formatting fails.
+    """
+
+    @property
+    def __cause__(self) -> BaseException | None:  # type: ignore[override]
+        raise RuntimeError("errors of GetSchema are not formatted")
+
+
 def answers_errors(method: Callable[Given, Found]) -> Callable[Given, Found]:
     """Let a method raise errors of Flight only: others would show the client their traceback."""
 
@@ -191,9 +203,11 @@ class FlightDoor(flight.FlightServerBase):  # type: ignore[misc]
         handle = self._tickets.issue(statement.org, statement.text, statement.parameters)
         return _info(schema, descriptor, sql.pack(sql.StatementTicket(statement_handle=handle)))
 
-    @answers_errors
     def get_schema(self, context: Any, descriptor: Any) -> flight.SchemaResult:
-        return flight.SchemaResult(self.get_flight_info(context, descriptor).schema)
+        try:
+            return flight.SchemaResult(self.get_flight_info(context, descriptor).schema)
+        except flight.FlightError as error:
+            raise SchemaError(str(error)) from None
 
     @answers_errors
     def do_get(self, context: Any, ticket: Any) -> flight.FlightDataStream:
@@ -391,12 +405,18 @@ def _empty_batch(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _few_batches(reader: Any) -> list[pa.RecordBatch]:
+    """Read parameters; their bytes are a stranger's, and Arrow believes offsets that it did not check."""
     found: list[pa.RecordBatch] = []
-    for chunk in reader:
-        if chunk.data is not None:
-            found.append(chunk.data)
-        if sum(batch.nbytes for batch in found) > MAX_PARAMETER_BYTES:
-            raise InvalidRequestError(f"parameters take more than {MAX_PARAMETER_BYTES} bytes")
+    try:
+        for chunk in reader:
+            if chunk.data is not None:
+                chunk.data.validate(full=True)
+                found.append(chunk.data)
+            if sum(batch.nbytes for batch in found) > MAX_PARAMETER_BYTES:
+                raise InvalidRequestError(f"parameters take more than {MAX_PARAMETER_BYTES} bytes")
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InvalidRequestError(f"the parameters are no stream of Arrow batches: {reason[:200]}") from error
     return found
 
 

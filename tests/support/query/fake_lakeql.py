@@ -75,6 +75,7 @@ class FakeAnswer:
                 await asyncio.sleep(0)
             if self.kind != "endless":
                 break
+            await asyncio.sleep(0)
         self.missing.update(self.lakeql.missing)
         self.statistics.update(rows=rows, segments_opened=3, bytes_fetched=rows * 100, requests=2)
 
@@ -127,6 +128,8 @@ class FakeLakeQL:
         self, text: str, org: str, given: Sequence[object]
     ) -> tuple[pa.Schema, Sequence[pa.RecordBatch]]:
         numbered = {str(number): value for number, value in enumerate(given, 1)}
+        if not text.strip(" ;"):
+            raise ParseError("the statement is empty", Position(1, 1))
         cursor = self._databases[org].cursor()
         try:
             cursor.execute(text, numbered or None).fetchall()  # only its errors tell the place
