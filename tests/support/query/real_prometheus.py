@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+from litestar import Litestar
 
 from lakerunner_query.app import create_app
 from tests.support.patience import PATIENCE_S
@@ -44,15 +45,21 @@ class Peer:
 @contextmanager
 def served(lake: Lake, stack: Stack) -> Iterator[Peer]:
     """Serve our API from a port of its own."""
+    with serving(create_app(stack.settings, lake.index)) as address:
+        yield Peer(f"{address}/prometheus")
+
+
+@contextmanager
+def serving(app: Litestar) -> Iterator[str]:
+    """Serve an app from a port of its own; yield its address."""
     port = free_port()
-    config = uvicorn.Config(create_app(stack.settings, lake.index), port=port, log_level="warning")
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning"))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
         while not server.started:
             time.sleep(0.02)
-        yield Peer(f"http://127.0.0.1:{port}/prometheus")
+        yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True
         thread.join(PATIENCE_S)
