@@ -50,6 +50,15 @@ def dagster_key(settings: Settings) -> dict[str, str]:
     return {"Authorization": f"Bearer {settings.webserver_token}"}
 
 
+def forget_spark_session() -> None:
+    """Close this process' Spark session: the next server would be asked through it."""
+    from pyspark.sql.connect.session import SparkSession
+
+    session = SparkSession._default_session
+    if session is not None:
+        session.stop()
+
+
 def stack_state(data_dir: Path) -> StackState:
     state = read_state(StackPaths(data_dir).state)
     assert state is not None
