@@ -109,7 +109,7 @@ def complete(document: OpenAPI) -> None:
 
 
 def _operations(item: PathItem) -> Iterable[tuple[str, Operation]]:
-    found = {"get": item.get, "post": item.post}
+    found = {"get": item.get, "post": item.post, "delete": item.delete}
     return ((method, operation) for method, operation in found.items() if operation is not None)
 
 
@@ -147,7 +147,7 @@ def _schema(name: str) -> Schema:
 
 def _put_statuses(operation: Operation, path: str) -> None:
     is_open = path == OPEN[-1] or path.startswith(OPEN[:-1])
-    kinds = [TEXT if path.startswith("/loki/") or is_open else JSON]
+    kinds = [TEXT if path.startswith(("/loki/", "/tempo/")) or is_open else JSON]
     kinds += [JSON] if path == "/loki/api/v1/format_query" else []
     answers = operation.responses = dict(operation.responses or {})
     for status, description in STATUSES.items():

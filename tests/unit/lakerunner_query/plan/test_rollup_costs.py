@@ -128,13 +128,13 @@ def prepared(view: TierView) -> PreparedQuery[Any, Any, Any, Any]:
 def test_an_explanation_names_both_estimates() -> None:
     query = prepared(tiers(SAMPLES // 60))
     cut = cut_promql(query, 1, Limits(60.0))
-    lines = [line for line in explain_promql(query, cut, 8) if line.startswith("rollup 300000 ms")]
+    lines = [line for line in explain_promql(query, cut) if line.startswith("rollup 300000 ms")]
     assert lines == [
         "rollup 300000 ms: 8 files, 3200 rows of 11 columns, 10.3 ms, "
         "samples: 8 files, 192000 rows of 2 columns, 11.9 ms: read"
     ]
     dear = prepared(tiers(SAMPLES // 4))
-    assert any(line.endswith(": not read") for line in explain_promql(dear, NOTHING_TO_DO, 8))
+    assert any(line.endswith(": not read") for line in explain_promql(dear, NOTHING_TO_DO))
 
 
 def test_slices_get_the_rollups_of_their_time() -> None:

@@ -36,7 +36,7 @@ def broker() -> Iterator[str]:
 
 @pytest.fixture
 def producer(broker: str) -> Iterator[Producer]:
-    found = Producer(broker, timeout_s=PATIENCE_S)
+    found = Producer(broker, timeout_s=60)
     yield found
     found.close()
 
