@@ -7,7 +7,7 @@ one begins later. Spans and tags are asked for by units of their own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -22,11 +22,13 @@ from lakerunner_query.plan.traceql import (
     TraceSearchRequest,
     WindowSegments,
     cut_windows,
+    deciding_terms,
 )
 from lakerunner_query.protocol.traces import (
     FoundTrace,
     Named,
     TraceCells,
+    TraceExemplar,
     TraceMetricsAnswer,
     TraceSearchAnswer,
 )
@@ -55,19 +57,24 @@ TraceMetricsQuery = PreparedQuery[TraceMetricsRequest, TracePlan, TraceMetricsAn
 def plan_search(text: str, request: TraceSearchRequest, limits: Limits) -> TracePlan:
     if request.limit > limits.max_rows:
         raise LimitExceededError(f"limit {request.limit} exceeds the largest one, {limits.max_rows}")
-    return TracePlan(parse_cached(text), request.start_ns, request.end_ns, REACH_NS)
+    query = parse_cached(text)
+    terms = deciding_terms(analyse(query))
+    return TracePlan(query, request.start_ns, request.end_ns, REACH_NS, terms)
 
 
 def plan_metrics(text: str, request: TraceMetricsRequest, _: Limits) -> TracePlan:
     query = parse_metrics(text)
     facts = analyse(query)
     is_alone = facts.is_on_one_span and Home.TRACE not in facts.homes and not facts.reads_all_fields
-    return TracePlan(query, request.from_ns, request.end_ns, 0 if is_alone else REACH_NS)
+    reach_ns = 0 if is_alone else REACH_NS
+    return TracePlan(query, request.from_ns, request.end_ns, reach_ns, deciding_terms(facts))
 
 
 def look_up_spans(plan: TracePlan, request: TraceSearchRequest | TraceMetricsRequest) -> Lookup:
+    """Ask for all segments of the range, and for those that may have the span on which a match depends."""
     first, last = plan.start_ns - plan.reach_ns, plan.end_ns + plan.reach_ns
-    return Lookup((SegmentQuery(request.org, TRACES, AS_SENT, first, last),))
+    every = SegmentQuery(request.org, TRACES, AS_SENT, first, last)
+    return Lookup((every, replace(every, terms=plan.terms)) if plan.terms else (every,))
 
 
 def cut_search(query: TraceSearchQuery, workers: int, _: Limits) -> Cut:
@@ -82,6 +89,7 @@ def cut_search(query: TraceSearchQuery, workers: int, _: Limits) -> Cut:
             end_ns=request.end_ns,
             limit=request.limit,
             spans_per_set=request.spans_per_set,
+            deciding=part.deciding,
             turn=turn,
         )
         for turn, part in enumerate(_windows(query.plan, query, workers))
@@ -111,8 +119,12 @@ def cut_metrics(query: TraceMetricsQuery, workers: int, _: Limits) -> Cut:
 def _windows(
     plan: TracePlan, query: TraceSearchQuery | TraceMetricsQuery, workers: int
 ) -> Iterable[WindowSegments]:
+    """Cut the range; where spans decide alone, the others of their traces are not needed."""
+    deciding = {one.segment_id for one in query.segments[-1]}
     segments = query.distinct_segments
-    return cut_windows(plan, segments, workers) if segments else ()
+    if plan.reach_ns == 0:
+        segments = [one for one in segments if one.segment_id in deciding]
+    return cut_windows(plan, segments, deciding, workers) if segments else ()
 
 
 def _affinity(org: str, part: WindowSegments) -> str:
@@ -186,7 +198,7 @@ class Group:
 
     counts: Int64s
     values: Doubles
-    exemplars: list[object] = field(default_factory=list)
+    exemplars: list[TraceExemplar] = field(default_factory=list)
 
 
 @dataclass

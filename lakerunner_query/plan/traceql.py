@@ -10,10 +10,12 @@ unit sees whole traces. Spans of a trace are looked for within `REACH_NS` before
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from lakerunner_query.plan.trace_demands import Terms, deciding_span, index_terms
 from lakerunner_query.traceql.lang.ast import Query
+from lakerunner_query.traceql.lang.conditions import Analysis
 from resources.index.types import Segment
 from resources.lake.timecut import HOUR_NS
 
@@ -68,6 +70,14 @@ class TracePlan:
     """Bounds of the times at which spans that decide begin, both included."""
     reach_ns: int
     """Time before and behind a window from which spans belong to its traces; 0: spans decide alone."""
+    terms: Terms = ()
+    """Index terms of segments that may have the span on which a match depends."""
+
+
+def deciding_terms(facts: Analysis) -> Terms:
+    """Return the terms of segments that may have the span on which a match depends."""
+    demand = deciding_span(facts.requirement)
+    return () if demand is None else index_terms(demand)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +97,17 @@ class TraceWindow:
 class WindowSegments:
     window: TraceWindow
     segments: tuple[Segment, ...]
+    deciding: tuple[int, ...]
+    """Places of the segments that may have the span on which a match depends."""
 
 
-def cut_windows(plan: TracePlan, segments: Sequence[Segment], workers: int) -> Iterator[WindowSegments]:
-    """Yield windows, newest first; windows of one time come behind each other."""
+def cut_windows(
+    plan: TracePlan, segments: Sequence[Segment], deciding: Collection[str], workers: int
+) -> Iterator[WindowSegments]:
+    """Yield windows, newest first; windows of one time come behind each other.
+
+    Windows without any of the `deciding` segments have no match.
+    """
     hours = sorted({one.min_ns // HOUR_NS for one in segments} | {one.max_ns // HOUR_NS for one in segments})
     first, last = (plan.start_ns - plan.reach_ns) // HOUR_NS, plan.end_ns // HOUR_NS
     hours = [hour for hour in hours if first <= hour <= last]
@@ -99,6 +116,9 @@ def cut_windows(plan: TracePlan, segments: Sequence[Segment], workers: int) -> I
         behind = MAX_NS if high == hours[-1] else (high + 1) * HOUR_NS
         least, greatest = low * HOUR_NS - plan.reach_ns, (high + 1) * HOUR_NS + plan.reach_ns
         inside = [one for one in segments if one.max_ns >= least and one.min_ns < greatest]
+        places = tuple(place for place, one in enumerate(inside) if one.segment_id in deciding)
+        if not places:
+            continue
         rows = sum(one.rows for one in inside)
         parts = max(1, -(-rows // ROWS_PER_UNIT))
         if parts == 1 and rows > ROWS_PER_UNIT // 4:
@@ -106,7 +126,7 @@ def cut_windows(plan: TracePlan, segments: Sequence[Segment], workers: int) -> I
         bounds = [b"", *(_bound(number, parts) for number in range(1, parts)), b""]
         for number in range(parts):
             window = TraceWindow(begin, behind, bounds[number], bounds[number + 1], number == parts - 1)
-            yield WindowSegments(window, tuple(inside))
+            yield WindowSegments(window, tuple(inside), places)
 
 
 def _joined(hours: Sequence[int], segments: Sequence[Segment]) -> Iterator[tuple[int, int]]:

@@ -267,6 +267,8 @@ class TraceSearchUnit(msgspec.Struct, frozen=True, tag="trace-search"):
     limit: int
     spans_per_set: int
     """Spans that each set shows; 0: all."""
+    deciding: tuple[int, ...] | None = None
+    """Places of segments that may have the span on which a match depends; None: all may."""
     turn: int = 0
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -40,6 +40,19 @@ class GroupCells(Protocol):
 
     counts: Int64s
     values: Doubles
+
+
+class Sample(Protocol):
+    """A span that stands for others of its group."""
+
+    @property
+    def time_ms(self) -> int: ...
+
+    @property
+    def value(self) -> float: ...
+
+
+S = TypeVar("S", bound=Sample)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +110,41 @@ def _evaluate(expr: MetricsExpr, cells: _NextCells, steps: int, step_ns: int) ->
             return _math(expr, sides[0], sides[1])
 
 
+def share_exemplars(
+    series: Sequence[Series], samples: Mapping[LabelSet, Sequence[S]], most: int
+) -> dict[LabelSet, list[S]]:
+    """Give each series the samples of its group, at most so many together, evenly over time.
+
+    Of quantiles and buckets the first one that is not below the sample has it, else the last.
+    """
+    members: dict[LabelSet, list[Series]] = {}
+    for one in series:
+        members.setdefault(_group_of(one.labels), []).append(one)
+    known = [(labels, one) for labels, ones in samples.items() if labels in members for one in ones]
+    known.sort(key=lambda pair: pair[1].time_ms)
+    chosen = np.unique(np.linspace(0, len(known) - 1, min(most, len(known))).astype(np.int64))
+    found: dict[LabelSet, list[S]] = {}
+    for labels, sample in (known[place] for place in chosen.tolist()):
+        ranked = sorted(members[labels], key=_bound_of)
+        holder = next((one for one in ranked if _bound_of(one) >= sample.value), ranked[-1])
+        found.setdefault(holder.labels, []).append(sample)
+    return found
+
+
+def _group_of(labels: LabelSet) -> LabelSet:
+    return tuple(one for one in labels if one[0] not in {NAME, QUANTILE, BUCKET})
+
+
+def _bound_of(series: Series) -> float:
+    """Return the greatest value of a bucket, or of a quantile; others have no bound."""
+    for name, _, value in series.labels:
+        if name == BUCKET and isinstance(value, float):
+            return value
+        if name == QUANTILE:
+            return float(np.nanmax(series.values, initial=-math.inf))
+    return math.inf
+
+
 def _aggregate(
     node: MetricsAggregation, groups: Mapping[LabelSet, GroupCells], steps: int, step_ns: int
 ) -> list[Series]:
@@ -122,7 +170,7 @@ def _aggregate(
     return found
 
 
-NAME = "__name__"
+NAME, QUANTILE, BUCKET = "__name__", "p", "__bucket"
 
 
 def _of_buckets(node: MetricsAggregation, labels: LabelSet, counts: Int64s) -> list[Series]:
@@ -130,14 +178,14 @@ def _of_buckets(node: MetricsAggregation, labels: LabelSet, counts: Int64s) -> l
     if node.function == "histogram_over_time":
         return [
             Series(
-                with_label(labels, "__bucket", "float", 2.0**power / scale),
+                with_label(labels, BUCKET, "float", 2.0**power / scale),
                 counts[:, power].astype(np.float64),
             )
             for power in np.flatnonzero(counts.any(axis=0)).tolist()
         ]
     return [
         Series(
-            with_label(labels, "p", "float", quantile),
+            with_label(labels, QUANTILE, "float", quantile),
             np.array([log2_quantile(quantile, row) for row in counts.tolist()]) / scale,
         )
         for quantile in node.quantiles

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,9 @@ from lakerunner_query.api.tempo.traces import TRACE_HANDLERS
 from lakerunner_query.coordinator.languages import TRACE_METRICS, TRACE_SEARCH
 from lakerunner_query.coordinator.traceql import TraceMetrics, TraceMetricsQuery
 from lakerunner_query.plan.traceql import TraceMetricsRequest
+from lakerunner_query.protocol.traces import TraceExemplar
 from lakerunner_query.serving import handlers, unless_gone
-from lakerunner_query.traceql.series import Series, make_series
+from lakerunner_query.traceql.series import LabelSet, Series, make_series, share_exemplars
 
 METHODS = ["GET", "POST"]
 
@@ -78,20 +80,31 @@ def _rendered(
     is_instant: bool,
 ) -> Response[bytes]:
     series = series_of(prepared, found, asked)
+    exemplars = exemplars_of(series, found, asked)
     if is_instant:
-        return reply(
-            fields, {"series": instant_json(series), "metrics": search_metrics(found)}, found.missing
-        )
+        shown = instant_json(series, exemplars)
+        return reply(fields, {"series": shown, "metrics": search_metrics(found)}, found.missing)
     times = (np.arange(asked.steps) * asked.step_ns + asked.start_ns) // NS_PER_MS
-    body = {"series": range_json(series, times.tolist(), {}), "metrics": search_metrics(found)}
+    body = {"series": range_json(series, times.tolist(), exemplars), "metrics": search_metrics(found)}
     return reply(fields, body, found.missing)
 
 
 def series_of(prepared: TraceMetricsQuery, found: TraceMetrics, asked: TraceMetricsRequest) -> list[Series]:
-    if not found.units:
+    if not prepared.segments[0]:
         return []
     cells = [{label_set(named): group for named, group in one.items()} for one in found.functions]
     return make_series(prepared.plan.query, cells, asked.steps, asked.step_ns)
+
+
+def exemplars_of(
+    series: Sequence[Series], found: TraceMetrics, asked: TraceMetricsRequest
+) -> dict[LabelSet, list[TraceExemplar]]:
+    """Return the spans that stand for each series."""
+    samples: dict[LabelSet, list[TraceExemplar]] = {}
+    for one in found.functions:
+        for named, group in one.items():
+            samples.setdefault(label_set(named), []).extend(group.exemplars)
+    return share_exemplars(series, samples, asked.exemplars)
 
 
 @route("/echo", http_method=METHODS, status_code=200, media_type=MediaType.TEXT)  # type: ignore[arg-type]

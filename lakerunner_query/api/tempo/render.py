@@ -18,7 +18,14 @@ from lakerunner_query.api.shared.requests import RequestFields, missing_warnings
 from lakerunner_query.coordinator.traceql import Collected, FoundTraces
 from lakerunner_query.errors import SegmentsMissingError
 from lakerunner_query.gotext.durations import duration_text
-from lakerunner_query.protocol.traces import FoundSet, FoundSpan, FoundTrace, Named, TypedValue
+from lakerunner_query.protocol.traces import (
+    FoundSet,
+    FoundSpan,
+    FoundTrace,
+    Named,
+    TraceExemplar,
+    TypedValue,
+)
 from lakerunner_query.protocol.units import Missing
 from lakerunner_query.serving import Failure, respond_plain
 from lakerunner_query.traceql.series import LabelSet, Series
@@ -151,7 +158,9 @@ def json_number(value: float) -> float | str:
 
 
 def range_json(
-    series: Sequence[Series], times_ms: Sequence[int], exemplars: Mapping[LabelSet, Any]
+    series: Sequence[Series],
+    times_ms: Sequence[int],
+    exemplars: Mapping[LabelSet, Sequence[TraceExemplar]],
 ) -> list[Any]:
     found = []
     for one in series:
@@ -160,19 +169,32 @@ def range_json(
             for time, value in zip(times_ms, one.values.tolist(), strict=True)
             if not math.isnan(value)
         ]
-        entry: dict[str, Any] = {"labels": labels_json(one.labels), "samples": samples}
-        if one.labels in exemplars:
-            entry["exemplars"] = exemplars[one.labels]
-        found.append(entry)
+        entry = {"labels": labels_json(one.labels), "samples": samples}
+        found.append(entry | _exemplars(exemplars.get(one.labels, ())))
     return found
 
 
-def instant_json(series: Sequence[Series]) -> list[Any]:
+def instant_json(
+    series: Sequence[Series], exemplars: Mapping[LabelSet, Sequence[TraceExemplar]]
+) -> list[Any]:
     return [
         {"labels": labels_json(one.labels), "value": json_number(float(one.values[0]))}
+        | _exemplars(exemplars.get(one.labels, ()))
         for one in series
         if not math.isnan(one.values[0])
     ]
+
+
+def _exemplars(samples: Sequence[TraceExemplar]) -> dict[str, Any]:
+    shown = [
+        {
+            "labels": [{"key": "trace:id", "value": {"stringValue": one.trace_id.lstrip("0") or "0"}}],
+            "value": json_number(one.value),
+            "timestampMs": str(one.time_ms),
+        }
+        for one in samples
+    ]
+    return {"exemplars": shown} if shown else {}
 
 
 def labels_json(labels: LabelSet) -> list[dict[str, Any]]:

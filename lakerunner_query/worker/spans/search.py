@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lakerunner_query.plan.trace_demands import deciding_span, fields_of_requirement
 from lakerunner_query.plan.traceql import TraceWindow
 from lakerunner_query.protocol.traces import (
     FoundSet,
@@ -38,13 +39,7 @@ from lakerunner_query.traceql.values import (
     Scalar,
     group_codes,
 )
-from lakerunner_query.worker.spans.candidates import (
-    MOST_SHARE,
-    deciding_span,
-    fields_of_requirement,
-    may_hold,
-    meets,
-)
+from lakerunner_query.worker.spans.candidates import MOST_SHARE, may_hold, meets
 from lakerunner_query.worker.spans.rows import SpanReader, TraceRange, Wanted
 from lakerunner_query.worker.tables.segments import TableOpener
 from resources.arrays import Int64s
@@ -89,7 +84,8 @@ def candidate_ids(spans: SpanReader, unit: TraceSearchUnit, requirement: Require
     demand = deciding_span(requirement)
     if demand is None:
         return every
-    held = [one for one in unit.segments if may_hold(spans.reader, one, demand)]
+    known = unit.segments if unit.deciding is None else [unit.segments[place] for place in unit.deciding]
+    held = [one for one in known if may_hold(spans.reader, one, demand)]
     if not held:
         return None
     frame = spans.read(held, Wanted.of(fields_of_requirement(demand)), every)

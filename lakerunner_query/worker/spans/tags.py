@@ -10,7 +10,7 @@ import numpy as np
 from lakerunner_query.protocol.traces import SpanTagsAnswer, TypedValue
 from lakerunner_query.protocol.units import SpanTagsUnit
 from lakerunner_query.traceql.frame import Frame
-from lakerunner_query.traceql.lang.ast import Scope, Type
+from lakerunner_query.traceql.lang.ast import Attribute, Field, Scope, Type
 from lakerunner_query.traceql.lang.conditions import analyse
 from lakerunner_query.traceql.lang.parser import parse_cached, parse_field
 from lakerunner_query.traceql.spansets import evaluate_pipeline
@@ -21,6 +21,8 @@ from lakerunner_query.worker.tables.segments import TableOpener
 from resources.arrays import Int64s
 from resources.duckdb import Cancellation
 
+UNSCOPED = (Scope.SPAN, Scope.RESOURCE, Scope.INSTRUMENTATION)
+"""Scopes of an attribute that is named without one, where values are listed."""
 NESTED = {Scope.EVENT: EVENTS, Scope.LINK: LINKS}
 
 
@@ -36,7 +38,7 @@ class SpanTagReader:
             fields = list(fields_of(parse_cached(unit.condition))) if unit.condition else []
             if unit.tag:
                 field = parse_field(unit.tag)
-                frame = spans.read(unit.segments, Wanted.of([*fields, field]), TraceRange())
+                frame = spans.read(unit.segments, Wanted.of([*fields, *_scoped(field)]), TraceRange())
                 column = _column(frame, unit).within(_matching(frame, unit))
                 values, truncated = _values(column, unit.limit)
                 return SpanTagsAnswer({}, values, truncated, reader.reader.report())
@@ -67,12 +69,18 @@ def _matching(frame: Frame, unit: SpanTagsUnit) -> Int64s:
 
 
 def _column(frame: Frame, unit: SpanTagsUnit) -> Column:
-    """Return the values of the field; of one without a scope those of spans and of resources."""
+    """Return the values of the field; of one without a scope those of all its `UNSCOPED`."""
     field = parse_field(unit.tag)
-    if getattr(field, "scope", None) is Scope.NONE:
-        both = (frame.attributes[(scope, field.name)] for scope in (Scope.SPAN, Scope.RESOURCE))
-        return united(both, frame.size)
+    if isinstance(field, Attribute) and field.scope is Scope.NONE:
+        return united((frame.attributes[(scope, field.name)] for scope in UNSCOPED), frame.size)
     return frame.column(field)
+
+
+def _scoped(field: Field) -> list[Field]:
+    """Return the fields of which a field has its values."""
+    if isinstance(field, Attribute) and field.scope is Scope.NONE:
+        return [Attribute(field.name, scope) for scope in UNSCOPED]
+    return [field]
 
 
 def _values(column: Column, limit: int) -> tuple[tuple[TypedValue, ...], bool]:

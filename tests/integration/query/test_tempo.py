@@ -127,6 +127,32 @@ def test_a_found_trace_says_what_it_is(api: Api) -> None:
     ]  # fmt: skip
 
 
+def test_series_have_exemplars_that_are_traces_of_theirs(api: Api) -> None:
+    q = "{} | quantile_over_time(duration, .1, 1) by (resource.service.name)"
+    series = api.get("/metrics/query_range", q=q, step="60s", end=WINDOW["start"] + 120)["series"]
+    shown = {
+        (one["labels"][0]["value"]["stringValue"], each["labels"][0]["value"]["stringValue"], each["value"])
+        for one in series for each in one.get("exemplars", [])
+    }  # fmt: skip
+    assert shown >= {("web", "1", 0.9), ("web", "2", 0.05), ("db", "1", 0.2), ("cart", "1", 0.3)}
+    assert all(len(one["labels"]) == 2 for one in series)
+    q = "{} | rate()"
+    (all_spans,) = api.get("/metrics/query_range", q=q, step="60s", exemplars=2)["series"]
+    assert len(all_spans["exemplars"]) == 2
+    (none,) = api.get("/metrics/query_range", q=q, step="60s", exemplars=0)["series"]
+    assert "exemplars" not in none
+
+
+def test_windows_without_a_term_are_not_read(api: Api) -> None:
+    def jobs(q: str) -> int:
+        return int(api.get("/search", q=q)["metrics"].get("totalJobs", 0))
+
+    assert jobs('{ name = "GET /" } >> { name = "fetch" }') > 0
+    assert jobs('{ name = "nowhere" }') == jobs('{} >> { resource.service.name = "nowhere" }') == 0
+    (zero,) = api.get("/metrics/query_range", q='{ name = "nowhere" } | rate()', step="60s")["series"]
+    assert {one["value"] for one in zero["samples"]} == {0}
+
+
 def test_metrics_count_every_span_once(api: Api) -> None:
     q = "{} | count_over_time() by (resource.service.name)"
     series = api.get("/metrics/query_range", q=q, step="60s", end=WINDOW["start"] + 120)["series"]

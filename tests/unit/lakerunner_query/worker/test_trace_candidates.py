@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lakerunner_query.plan.trace_demands import deciding_span, fields_of_requirement, index_terms
 from lakerunner_query.traceql.frame import NAME, SERVICE, Frame
 from lakerunner_query.traceql.lang.conditions import analyse
 from lakerunner_query.traceql.lang.parser import parse
 from lakerunner_query.traceql.spansets import evaluate_pipeline
-from lakerunner_query.worker.spans.candidates import deciding_span, fields_of_requirement, meets
+from lakerunner_query.worker.spans.candidates import meets
 from lakerunner_query.worker.spans.rows import (
     END,
     KIND,
@@ -26,6 +27,7 @@ from lakerunner_query.worker.spans.rows import (
     stored_name,
 )
 from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION
+from resources.lake.terms import term, wildcard
 
 QUERIES = (
     '{ span.a = "x" }', '{ .a = "x" || .b > 3 }', '{ .a != "x" && status = error }', '{ .b = nil }',
@@ -94,3 +96,23 @@ def test_the_most_promising_demand_decides() -> None:
     demand = deciding_span(analyse(parse(text)).requirement)
     assert demand is not None
     assert [field.name for field in fields_of_requirement(demand)] == ["user.id"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('{ resource.service.name = "a" }', [{("service_name", "a"), ("service_name", "unknown_service")}]),
+        ('{ name = "n" && kind = client }', [{("span_name", "n")}, {("span_kind", "client")}]),
+        ('{ name = "n" || name = "m" }', [{("span_name", "n"), ("span_name", "m")}]),
+        ('{ name = "n" || status = error }', [{("span_name", "n"), ("span_status_code", "error")}]),
+        ('{ name = "n" || .a = 1 }', []),
+        ("{ kind = unspecified }", []),
+        ("{ status != error }", []),
+        ('{ .service.name = "a" }', []),
+    ],
+)
+def test_a_demand_names_terms_of_segments(text: str, wanted: list[set[tuple[str, str]]]) -> None:
+    demand = deciding_span(analyse(parse(text)).requirement)
+    assert demand is not None
+    expected = [{term(*pair) for pair in each} | {wildcard(field) for field, _ in each} for each in wanted]
+    assert [set(each) for each in index_terms(demand)] == expected
