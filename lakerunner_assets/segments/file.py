@@ -1,9 +1,10 @@
 """A segment file holds row groups, its token bloom, its series table and the footer.
 
-    row groups │ Parquet's blooms │ page index │ token bloom │ series table │ footer
-                                                             └── one range ──┘
+    row groups │ Parquet's blooms │ page index │ trace summaries │ token bloom │ series table │ footer
+                                                                               └── one range ──┘
 
 A query needs the footer and the table, words need the bloom too: each is one range up to the end of the file.
+Span segments alone have trace summaries.
 Equal content gives equal bytes, so a retried task writes the same object.
 """
 
@@ -37,6 +38,7 @@ from resources.lake.segment_file import (
     group_streams_metadata,
     place_blocks,
 )
+from resources.lake.trace_summaries import length_metadata
 
 _TAIL = 8
 """Bytes behind the footer: its length, and `PAR1`."""
@@ -60,6 +62,8 @@ class Content:
     """None chooses by a look at the values."""
     metadata: Mapping[bytes, bytes] = field(default_factory=dict)
     """Entries of the footer beside those that every segment has."""
+    summaries: bytes = b""
+    """Trace summaries of a span segment."""
 
 
 def write_file(
@@ -124,9 +128,13 @@ def _write(path: Path, content: Content, facts: SegmentFacts) -> SegmentFacts:
             rows = _rows(table, encodings.constant, content.order[start:end])
             writer.write_table(compact_dictionaries(rows), row_group_size=end - start)
             streams += stream_ids(rows)
-        more = {**group_streams_metadata(streams), **content.metadata}
+        more = {
+            **group_streams_metadata(streams),
+            **length_metadata(content.summaries),
+            **content.metadata,
+        }
         writer.add_key_value_metadata({**file_metadata(facts, content.label_map), **more})
-    return insert_blocks(path, facts, content.series_table, content.bloom)
+    return insert_blocks(path, facts, content.series_table, content.bloom, content.summaries)
 
 
 def stream_ids(rows: pa.Table) -> list[Int64s]:
@@ -136,7 +144,9 @@ def stream_ids(rows: pa.Table) -> list[Int64s]:
     return [rows.column(CHQ_STREAM_ID).unique().cast(pa.int64()).to_numpy()]
 
 
-def insert_blocks(path: Path, facts: SegmentFacts, series_table: bytes, bloom: bytes) -> SegmentFacts:
+def insert_blocks(
+    path: Path, facts: SegmentFacts, series_table: bytes, bloom: bytes, summaries: bytes = b""
+) -> SegmentFacts:
     """Write the blocks before the footer of a closed file; return the facts with their offsets.
 
     Nothing in a Parquet file points at its footer, so the footer may move. Parquet's own blooms are megabytes
@@ -145,8 +155,9 @@ def insert_blocks(path: Path, facts: SegmentFacts, series_table: bytes, bloom: b
     with path.open("r+b") as file:
         file.seek(-_TAIL, os.SEEK_END)
         length = int.from_bytes(file.read(4), "little") + _TAIL
-        at = file.seek(-length, os.SEEK_END)
+        end = file.seek(-length, os.SEEK_END)
         footer = file.read()
+        at = end + len(summaries)
         placed = replace(
             facts,
             bloom_offset=at,
@@ -154,7 +165,8 @@ def insert_blocks(path: Path, facts: SegmentFacts, series_table: bytes, bloom: b
             series_offset=at + len(bloom),
             series_length=len(series_table),
         )
-        file.seek(at)
+        file.seek(end)
+        file.write(summaries)
         file.write(bloom)
         file.write(series_table)
         file.write(place_blocks(footer, facts, placed))

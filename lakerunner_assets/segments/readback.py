@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from isal import isal_zlib
 
+from resources.lake import trace_summaries
 from resources.lake.segment_file import SegmentFacts, read_facts
 
 _TYPE, _UNPACKED, _SIZE, _CRC = 1, 2, 3, 4
@@ -56,6 +57,7 @@ def _verify(data: mmap.mmap, metadata: pq.FileMetaData) -> None:
             _verify_chunk(data, group.column(index), place)
         data.madvise(mmap.MADV_DONTNEED)  # pages that were read count as memory of the task
     _verify_blocks(data, facts, len(data) - _TAIL - metadata.serialized_size)
+    _verify_summaries(data, facts, trace_summaries.read_length(metadata))
 
 
 def _verify_chunk(data: mmap.mmap, chunk: pq.ColumnChunkMetaData, place: int) -> None:
@@ -89,6 +91,14 @@ def _verify_blocks(data: mmap.mmap, facts: SegmentFacts, end: int) -> None:
         return  # cardinality is counted per metric, not per series
     with pa.ipc.open_stream(table) as reader:
         reader.read_all().validate(full=True)
+
+
+def _verify_summaries(data: mmap.mmap, facts: SegmentFacts, length: int) -> None:
+    if not length:
+        return
+    spans = trace_summaries.read_table(data[facts.bloom_offset - length : facts.bloom_offset]).column("spans")
+    if pa.compute.sum(spans).as_py() > facts.rows:
+        raise ValueError(f"its trace summaries count more than its {facts.rows} spans")
 
 
 def read_struct(data: mmap.mmap | bytes, at: int) -> tuple[Fields, int]:

@@ -8,8 +8,9 @@ Rows in (any order, several tables):           rows out (sorted, one file):
     a1…    12:06:00  s1    1                   b2…    12:07:00  s3    1
 
 The stream table says which services (with the other index labels of their resources) have spans here, how
-many and when they start. Quarantined rows are written the same way; their extra column is a column like any
-other. Equal inputs give equal bytes, so a retried task writes the same object.
+many and when they start; the summaries say what each trace has here. Quarantined rows are written the same
+way; their extra column is a column like any other. Equal inputs give equal bytes, so a retried task writes
+the same object.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from lakerunner_assets.segments import token_bloom
 from lakerunner_assets.segments.file import Content, write_file
 from lakerunner_assets.segments.order import most_rows
 from lakerunner_assets.segments.segment_kernels import is_ordered, radix_sorted
+from lakerunner_assets.segments.trace_summaries import COLUMNS, SummaryWriter
 from lakerunner_assets.segments.unify import unify
 from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from resources.arrays import Int64s
@@ -41,6 +43,7 @@ from resources.lake.segment_file import (
 )
 from resources.lake.streams import Labels, Stream, labels_from_text, stream_id
 from resources.lake.terms import terms_of
+from resources.lake.trace_summaries import halves
 
 STREAM_COLUMN = CHQ_STREAM
 """Label texts, a dictionary, which become the stream table and are not written as a column."""
@@ -94,10 +97,9 @@ def trace_ranks(trace_id: pa.FixedSizeBinaryArray) -> Int64s:
     """
     coded = trace_id.dictionary_encode()
     ids = coded.dictionary
-    raw = ids.buffers()[1] or b""
-    halves = np.frombuffer(raw, ">u8")[2 * ids.offset : 2 * (ids.offset + len(ids))].astype(np.uint64)
+    high, low = halves(ids)
     place = np.empty(len(ids) + 1, np.int64)
-    place[np.lexsort((halves[1::2], halves[::2]))] = np.arange(len(ids))
+    place[np.lexsort((low, high))] = np.arange(len(ids))
     place[len(ids)] = len(ids)
     ranks: Int64s = place[coded.indices.fill_null(len(ids)).to_numpy()]
     return ranks
@@ -142,6 +144,8 @@ def write_span_segment(
         bloom_offset=0,
         bloom_length=0,
     )
+    summaries = SummaryWriter()
+    summaries.add(table.select([name for name in COLUMNS if name in table.column_names]).take(order))
     content = Content(
         table.drop_columns([STREAM_COLUMN]),
         order,
@@ -149,6 +153,7 @@ def write_span_segment(
         unified.label_map,
         streams.encode(found),
         token_bloom.build(token_columns(table)).to_bytes(),
+        summaries=summaries.finish(),
     )
     return write_file(
         sink_path,

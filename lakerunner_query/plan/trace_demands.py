@@ -15,7 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakerunner_query.traceql.lang.ast import Attribute, CompareOp, Field, Intrinsic, Literal, Scope, Type
-from lakerunner_query.traceql.lang.conditions import ANYTHING, AllOf, AnyOf, Condition, Requirement, SomeSpan
+from lakerunner_query.traceql.lang.conditions import (
+    ANYTHING,
+    AllOf,
+    AnyOf,
+    Condition,
+    Requirement,
+    SomeSpan,
+    all_of,
+    any_of,
+)
 from lakerunner_query.traceql.lang.intrinsics import INTRINSICS, Home
 from resources.lake.terms import MAX_VALUES, alternatives
 
@@ -67,10 +76,11 @@ def deciding_span(requirement: Requirement) -> Requirement | None:
     """Return what one span of a matching trace must meet; None: nothing is known."""
     match requirement:
         case SomeSpan(requirement=inside):
-            return None if inside == ANYTHING or _looks_beyond(inside) else inside
+            known = of_span_alone(inside)
+            return None if known == ANYTHING else known
         case AllOf(parts=parts):
-            known = [one for one in map(deciding_span, parts) if one is not None]
-            return max(known, key=_promise, default=None)
+            demands = [one for one in map(deciding_span, parts) if one is not None]
+            return max(demands, key=_promise, default=None)
         case AnyOf(parts=parts):
             each = [deciding_span(one) for one in parts]
             return None if None in each else AnyOf(tuple(one for one in each if one is not None))
@@ -78,11 +88,22 @@ def deciding_span(requirement: Requirement) -> Requirement | None:
             return None
 
 
-def _looks_beyond(requirement: Requirement) -> bool:
-    """Tell whether a demand on a span needs other spans of the trace."""
-    fields = fields_of_requirement(requirement)
-    homes = {INTRINSICS[one.name].home for one in fields if isinstance(one, Intrinsic)}
-    return bool(homes & {Home.TRACE, Home.TREE})
+def of_span_alone(requirement: Requirement) -> Requirement:
+    """Leave out what needs other spans of the trace, and tests for roots: nearly every trace has one."""
+    match requirement:
+        case Condition():
+            return ANYTHING if _looks_beyond(requirement) else requirement
+        case AllOf(parts=parts):
+            return all_of(part for part in map(of_span_alone, parts) if part != ANYTHING)
+        case AnyOf(parts=parts):
+            return any_of(map(of_span_alone, parts))
+        case SomeSpan(requirement=inside):
+            return of_span_alone(inside)
+
+
+def _looks_beyond(condition: Condition) -> bool:
+    field = condition.field
+    return isinstance(field, Intrinsic) and INTRINSICS[field.name].home in {Home.TRACE, Home.TREE}
 
 
 def _promise(requirement: Requirement) -> int:

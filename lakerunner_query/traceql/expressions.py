@@ -23,6 +23,7 @@ from lakerunner_query.traceql.lang.ast import (
     Not,
     Type,
 )
+from lakerunner_query.traceql.lang.conditions import is_root_test
 from lakerunner_query.traceql.values import (
     MIRRORED,
     Column,
@@ -90,6 +91,8 @@ def _compare(frame: Frame, expr: Comparison) -> Flags:
         if op.is_regex:
             raise EvaluationError("a regular expression must be a text")
         return compare_columns(evaluate_expression(frame, left), op.value, evaluate_expression(frame, right))
+    if is_root_test(left, op, right):
+        return frame.is_root
     column = evaluate_expression(frame, left)
     if right.type is Type.NIL:
         present = column.present()

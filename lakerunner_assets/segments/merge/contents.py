@@ -23,6 +23,7 @@ from lakerunner_assets.segments.merge.rounds import Rows
 from lakerunner_assets.segments.metric_values import JOINED_ROWS, Splitter
 from lakerunner_assets.segments.metrics import derived_names, exemplar_ids, terms_of_values
 from lakerunner_assets.segments.series_order import NS_PER_MS
+from lakerunner_assets.segments.trace_summaries import SummaryWriter
 from lakerunner_assets.segments.traces import span_terms, term_values
 from lakerunner_assets.segments.traces import token_columns as span_tokens
 from resources.arrays import Int32s, Int64s
@@ -43,6 +44,8 @@ class Summary:
     metric_names: tuple[str, ...]
     min_ns: int
     max_ns: int
+    traces: bytes = b""
+    """Trace summaries of a span segment."""
 
 
 class Contents(Protocol):
@@ -63,9 +66,12 @@ class StreamContents:
         self._facts = np.zeros((len(union), 3), np.int64)
         self._bloom = token_bloom.Builder()
         self._values: dict[str, set[str]] = {}
+        self._traces = SummaryWriter()
 
     def add(self, rows: Rows) -> pa.Table:
         table = rows.table
+        if not self._is_logs:
+            self._traces.add(table)
         add_facts(self._facts, rows.codes, rows.times)
         self._bloom.add((log_tokens if self._is_logs else span_tokens)(table))
         found = {"log_level": levels_of(table)} if self._is_logs else term_values(table)
@@ -89,6 +95,7 @@ class StreamContents:
             (),
             int(self._facts[present, 1].min()),
             int(self._facts[present, 2].max()),
+            self._traces.finish(),
         )
 
 

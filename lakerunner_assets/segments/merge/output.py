@@ -28,6 +28,7 @@ from resources.lake.segment_file import (
     group_streams_metadata,
 )
 from resources.lake.timecut import cut
+from resources.lake.trace_summaries import length_metadata
 
 # ruff: noqa: ARG001  all cutters are asked the same way
 
@@ -235,11 +236,11 @@ class _File:
             bloom_offset=0,
             bloom_length=0,
         )
-        more = {**group_streams_metadata(self._streams), **shape.metadata}
+        more = {**group_streams_metadata(self._streams), **length_metadata(found.traces), **shape.metadata}
         self._writer.add_key_value_metadata({**file_metadata(facts, shape.label_map), **more})
         self._writer.close()
         self._sink.close()
-        facts = insert_blocks(self._path, facts, found.table, found.bloom)
+        facts = insert_blocks(self._path, facts, found.table, found.bloom, found.traces)
         result = index_facts(
             self._path,
             facts,

@@ -130,15 +130,31 @@ def analyse(query: Query) -> Analysis:
 
 
 def _fields_read(nodes: Iterable[Node]) -> set[Field]:
-    """Return the fields of all nodes but those that only `select` names."""
+    """Return the fields of all nodes but those that only `select` names, and of tests for roots."""
     found: set[Field] = set()
     hidden: set[int] = set()
     for node in nodes:
         if isinstance(node, Select):
             hidden |= set(map(id, node.fields))
+        elif isinstance(node, Comparison) and is_root_test(node.left, node.op, node.right):
+            hidden.add(id(node.left))
         elif isinstance(node, Attribute | Intrinsic) and id(node) not in hidden:
             found.add(node)
     return found
+
+
+def is_root_test(field: Node, op: CompareOp, value: Node) -> bool:
+    """Tell whether a comparison asks for spans that were sent without a parent: no tree has to be known.
+
+    >>> is_root_test(PARENT_NUMBER, CompareOp.LESS, Literal(Type.INTEGER, 0))
+    True
+    """
+    if field != PARENT_NUMBER or not isinstance(value, Literal) or value.type is not Type.INTEGER:
+        return False
+    return (op, value.value) in {(CompareOp.LESS, 0), (CompareOp.EQUAL, -1)}
+
+
+PARENT_NUMBER = Intrinsic("nestedSetParent")
 
 
 def _is_on_one_span(pipeline: Pipeline) -> bool:

@@ -23,9 +23,6 @@ from lakerunner_query.worker.tables.segments import TableReader
 from resources.arrays import Flags
 from resources.lake.tokens import tokens
 
-MOST_SHARE = 0.5
-"""Share of the traces from which on choosing among them costs more than reading all."""
-
 
 def may_hold(reader: TableReader, segment: SegmentRef, requirement: Requirement) -> bool:
     """Ask the token bloom of a segment for a span that meets the requirement."""

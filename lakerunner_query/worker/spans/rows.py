@@ -9,7 +9,6 @@ Segments are sorted by trace id: a range of ids lies in few row groups of each. 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -29,6 +28,7 @@ from lakerunner_query.worker.spans.columns import (
     nested_texts,
     text_column,
 )
+from lakerunner_query.worker.spans.summaries import KnownTraces, known_traces, rows_of, scan_summaries
 from lakerunner_query.worker.tables.segments import OpenTable, TableReader
 from resources.arrays import Bytes, Flags, Int8s, Int64s, UInt64s
 from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION
@@ -60,14 +60,11 @@ class TraceRange:
 
     first: bytes = b""
     behind: bytes = b""
-    only: tuple[bytes, ...] | None = None
+    only: np.ndarray | None = None
     """Ids of the range that are wanted, ascending; None: all."""
 
     def may_hold(self, least: bytes, greatest: bytes) -> bool:
         """Tell whether a run of ids between these bounds may have one of the range."""
-        if self.only is not None:
-            place = bisect_left(self.only, least)
-            return place < len(self.only) and self.only[place] <= greatest
         return greatest >= self.first and (not self.behind or least < self.behind)
 
 
@@ -132,6 +129,11 @@ class SpanReader:
         whole = pa.concat_tables(tables, promote_options="default").unify_dictionaries()
         return frame_of(_in_order(whole.combine_chunks()), wanted)
 
+    def traces(self, segments: Sequence[SegmentRef], ids: TraceRange) -> KnownTraces:
+        """Return the traces of a range, without reading any span."""
+        found = self.reader.summaries(self.reader.open(segments), scan_summaries)
+        return known_traces([table for _, table in found], ids.first, ids.behind)
+
     def all_attributes(self, segments: Sequence[SegmentRef], wanted: Wanted) -> Wanted:
         """Add every attribute of these segments, and the texts of spans."""
         scopes = {stored: scope for scope, stored in STORED_SCOPES.items()}
@@ -159,9 +161,9 @@ class SpanReader:
 
     def _read_segment(self, one: OpenTable, wanted: Wanted, ids: TraceRange) -> pa.Table | None:
         """Return the rows of the range with columns in names that all segments share."""
+        if ids.only is not None:
+            return self._read_traces(one, wanted, ids.only)
         groups = list(_groups(one, ids))
-        if ids.only is not None and groups:
-            groups = self._groups_with(one, groups, ids.only)
         if not groups:
             return None
         names = _names(one, wanted)
@@ -169,19 +171,22 @@ class SpanReader:
         stored = self.reader.reader.attempt(one.segment, lambda: _read(one, groups, names))
         return None if stored is None else _renamed(_within(stored, ids), names)
 
-    def _groups_with(self, one: OpenTable, groups: list[int], only: tuple[bytes, ...]) -> list[int]:
-        """Return the row groups that have spans of these traces, by their trace ids alone."""
-        self._fetch(one, groups, {TRACE: TRACE})
-        wanted = pa.array(only, pa.binary(TRACE_ID_BYTES))
-
-        def find() -> list[int]:
-            with pq.ParquetFile(one.file.source(), metadata=one.footer.layout.metadata) as parquet:
-                return [
-                    number for number in groups
-                    if pc.any(pc.is_in(_ids_in(parquet, number), wanted)).as_py()
-                ]  # fmt: skip
-
-        return self.reader.reader.attempt(one.segment, find) or []
+    def _read_traces(self, one: OpenTable, wanted: Wanted, only: np.ndarray) -> pa.Table | None:
+        """Return the rows of some traces; the summaries say where they are."""
+        known = self.reader.summaries([one], scan_summaries)
+        rows = rows_of(known[0][1], only) if known else np.zeros(0, np.int64)
+        if not len(rows):
+            return None
+        starts = one.footer.layout.starts
+        group_of_row = np.searchsorted(starts, rows, side="right") - 1
+        groups = np.unique(group_of_row)
+        sizes = np.diff(starts)[groups]
+        first_read = np.cumsum(sizes) - sizes
+        places = rows - starts[group_of_row] + first_read[np.searchsorted(groups, group_of_row)]
+        names = _names(one, wanted)
+        self._fetch(one, groups.tolist(), names)
+        stored = self.reader.reader.attempt(one.segment, lambda: _read(one, groups.tolist(), names))
+        return None if stored is None else _renamed(stored.take(pa.array(places)), names)
 
     def _fetch(self, one: OpenTable, groups: Sequence[int], names: dict[str, str]) -> None:
         layout = one.footer.layout
@@ -223,10 +228,6 @@ def stored_name(scope: str, kind: str, key: str) -> str:
     return f"{scope}\0{kind}\0{key}"
 
 
-def _ids_in(parquet: pq.ParquetFile, number: int) -> pa.ChunkedArray:
-    return parquet.read_row_group(number, [TRACE], use_threads=False).column(TRACE)
-
-
 def _read(one: OpenTable, groups: Sequence[int], names: dict[str, str]) -> pa.Table:
     texts = [name for name in names.values() if pa.types.is_string(one.footer.types[name])]
     with pq.ParquetFile(
@@ -243,10 +244,7 @@ def _within(table: pa.Table, ids: TraceRange) -> pa.Table:
     first, behind = _lower_bound(column, ids.first, known), known
     if ids.behind:
         behind = _lower_bound(column, ids.behind, known)
-    table = table.slice(first, behind - first)
-    if ids.only is None:
-        return table
-    return table.filter(pc.is_in(table.column(TRACE), pa.array(ids.only, pa.binary(TRACE_ID_BYTES))))
+    return table.slice(first, behind - first)
 
 
 def _lower_bound(column: pa.ChunkedArray, value: bytes, end: int) -> int:

@@ -1,12 +1,13 @@
 """`TraceScanner` finds the newest matching traces of a window.
 
 Frames hold whole traces, so conditions, structure and groups see all spans that arrived, in however many
-segments. What a span shows are the fields that the query reads.
+segments. Candidates are read newest first, and no more of them than the answer needs. What a span shows are
+the fields that the query reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,10 +40,11 @@ from lakerunner_query.traceql.values import (
     Scalar,
     group_codes,
 )
-from lakerunner_query.worker.spans.candidates import MOST_SHARE, may_hold, meets
+from lakerunner_query.worker.spans.candidates import may_hold, meets
 from lakerunner_query.worker.spans.rows import SpanReader, TraceRange, Wanted
+from lakerunner_query.worker.spans.summaries import ID, KnownTraces
 from lakerunner_query.worker.tables.segments import TableOpener
-from resources.arrays import Int64s
+from resources.arrays import Flags, Int64s
 from resources.duckdb import Cancellation
 
 ERROR = 2
@@ -63,38 +65,63 @@ class TraceScanner:
     def search(self, unit: TraceSearchUnit, cancellation: Cancellation) -> TraceSearchAnswer:
         """Return the newest traces that match, and what was read."""
         query = parse_cached(unit.text)
-        fields = fields_of(query)
+        wanted = Wanted.of((*fields_of(query), NAME, SERVICE))
         with self._opener.open_unit(cancellation) as reader:
             spans = SpanReader(reader)
-            ids = candidate_ids(spans, unit, analyse(query).requirement)
-            if ids is None:
-                return TraceSearchAnswer((), 0, spans.rows, unit.window.is_last, reader.reader.report())
-            cancellation.check()
-            frame = spans.read(unit.segments, Wanted.of((*fields, NAME, SERVICE)), ids)
-            cancellation.check()
-            found = find_traces(frame, query, unit)
+            every = ids_of(unit.window)
+            known = spans.traces(unit.segments, every)
+            found: list[FoundTrace] = []
+            traces = 0
+            for batch in _newest_first(
+                known, candidates(spans, known, unit, analyse(query).requirement), unit
+            ):
+                cancellation.check()
+                frame = spans.read(unit.segments, wanted, replace(every, only=batch))
+                traces += frame.traces
+                cancellation.check()
+                found += find_traces(frame, query, unit)
+                if len(found) >= unit.limit:
+                    break
             return TraceSearchAnswer(
-                found, frame.traces, spans.rows, unit.window.is_last, reader.reader.report()
+                tuple(found[: unit.limit]), traces, spans.rows, unit.window.is_last, reader.reader.report()
             )
 
 
-def candidate_ids(spans: SpanReader, unit: TraceSearchUnit, requirement: Requirement) -> TraceRange | None:
-    """Return the traces that can match; None: there are none."""
-    every = ids_of(unit.window)
+FIRST_BATCH = 4
+"""Times the limit: so many traces are read at first, and all others only if too few of them match."""
+
+
+def _newest_first(known: KnownTraces, flags: Flags, unit: TraceSearchUnit) -> Iterator[np.ndarray]:
+    """Yield the ids of traces in two batches, the newest ones first; each ascends."""
+    chosen = np.flatnonzero(flags)
+    chosen = chosen[np.argsort(-known.start_ns[chosen], kind="stable")]
+    first = FIRST_BATCH * unit.limit
+    if 2 * first > len(chosen):
+        first = len(chosen)
+    for batch in (chosen[:first], chosen[first:]):
+        if len(batch):
+            yield known.ids[np.sort(batch)]
+
+
+def candidates(
+    spans: SpanReader, known: KnownTraces, unit: TraceSearchUnit, requirement: Requirement
+) -> Flags:
+    """Flag the traces that can match."""
+    starts, ends = known.start_ns, known.end_ns
+    flags = (starts >= unit.window.first_ns) & (starts < unit.window.behind_ns)
+    flags &= (starts <= unit.end_ns) & (ends >= unit.start_ns)
+    flags &= known.may_match(requirement)
     demand = deciding_span(requirement)
-    if demand is None:
-        return every
-    known = unit.segments if unit.deciding is None else [unit.segments[place] for place in unit.deciding]
-    held = [one for one in known if may_hold(spans.reader, one, demand)]
+    if demand is None or not flags.any():
+        return flags
+    segments = unit.segments if unit.deciding is None else [unit.segments[place] for place in unit.deciding]
+    held = [one for one in segments if may_hold(spans.reader, one, demand)]
     if not held:
-        return None
-    frame = spans.read(held, Wanted.of(fields_of_requirement(demand)), every)
-    chosen = np.unique(frame.trace_of[meets(frame, demand)])
-    if not len(chosen):
-        return None
-    if len(chosen) > MOST_SHARE * frame.traces:
-        return every
-    return replace(every, only=tuple(row.tobytes() for row in frame.trace_ids[chosen]))
+        return np.zeros(len(known), np.bool_)
+    frame = spans.read(held, Wanted.of(fields_of_requirement(demand)), ids_of(unit.window))
+    chosen = frame.trace_ids[np.unique(frame.trace_of[meets(frame, demand)])]
+    flags &= np.isin(known.ids, chosen.reshape(-1).view(ID), assume_unique=True)
+    return flags
 
 
 def ids_of(window: TraceWindow) -> TraceRange:

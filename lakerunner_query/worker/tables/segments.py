@@ -1,4 +1,4 @@
-"""`TableReader` opens segments of any signal for SQL: footers, label tables and token blooms.
+"""`TableReader` opens segments of any signal: footers, label tables, token blooms, trace summaries.
 
     tail of a segment   |token bloom|stream or series table|footer|      one request, then kept in memory
 
@@ -9,7 +9,7 @@ that cannot be read is recorded as missing and the others answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -26,7 +26,7 @@ from lakerunner_query.worker.shared.lru import ByteLru
 from lakerunner_query.worker.shared.segment_file import SegmentFile
 from resources.arrays import Flags, Int64s
 from resources.duckdb import Cancellation
-from resources.lake import streams
+from resources.lake import streams, trace_summaries
 from resources.lake.columns import CHQ_STREAM_ID, CHQ_TID
 from resources.lake.segment_file import GroupStreams, MappedColumn, read_group_streams, read_label_map
 from resources.lake.tokens import TokenBloom, token_hash
@@ -34,6 +34,7 @@ from resources.lake.tokens import TokenBloom, token_hash
 FOOTER_BYTES = 64 << 20
 LABEL_BYTES = 64 << 20
 BLOOM_BYTES = 64 << 20
+SUMMARY_BYTES = 64 << 20
 """Bounds of what stays in memory of all segments."""
 PARSED_SIZE = 6
 """A footer in memory takes about so many times its bytes in the file."""
@@ -191,7 +192,8 @@ class TableReader:
 
     def lose(self, segment: SegmentRef, error: BaseException) -> None:
         """Record a segment that proved unreadable, and drop what is known of it."""
-        for cache in (self._shared.footers, self._shared.streams, self._shared.blooms):
+        shared = self._shared
+        for cache in (shared.footers, shared.streams, shared.blooms, shared.summaries):
             cache.forget(segment.key)
         self.reader.lose(segment, error)
 
@@ -208,6 +210,28 @@ class TableReader:
             return True  # reading the rows tells whether the segment is damaged
         return any(bloom.may_contain_hash(token_hash(token)) for token in tokens)
 
+    def summaries(
+        self, tables: Sequence[OpenTable], scan: Callable[[OpenTable], pa.Table]
+    ) -> list[tuple[OpenTable, pa.Table]]:
+        """Return the trace summaries of span segments, without services; `scan` makes those of old ones."""
+        known = self._shared.summaries
+        for one in tables:
+            length = trace_summaries.read_length(one.footer.layout.metadata)
+            if length and one.segment.key not in known:
+                end = one.segment.bloom_offset
+                self.reader.fetch(one.segment, [(end - length, end)])
+        found: list[tuple[OpenTable, pa.Table]] = []
+        for one in tables:
+            self.reader.cancellation.check()
+            table = known.get(one.segment.key)
+            if table is None:
+                table = self.reader.attempt(one.segment, partial(_read_summaries, one, scan))
+                if table is not None:
+                    known.put(one.segment.key, table)
+            if table is not None:
+                found.append((one, table))
+        return found
+
     def _expect(self, segments: Iterable[SegmentRef]) -> None:
         """Begin to fetch the tails of segments, all at once."""
         if not self.reader.shared.segments.is_local:
@@ -223,6 +247,7 @@ class TableOpener:
         self.label_sets = KnownLabelSets()
         self.footers: ByteLru[str, TableFile] = ByteLru(FOOTER_BYTES, lambda footer: footer.memory_bytes)
         self.streams: ByteLru[str, SeriesTable] = ByteLru(LABEL_BYTES, _table_bytes)
+        self.summaries: ByteLru[str, pa.Table] = ByteLru(SUMMARY_BYTES, lambda table: int(table.nbytes))
         self.blooms: ByteLru[str, TokenBloom] = ByteLru(
             BLOOM_BYTES, lambda bloom: BYTES_PER_WORD * len(bloom.words)
         )
@@ -258,6 +283,14 @@ def _read_footer(file: SegmentFile) -> TableFile:
 
 def _read_bloom(file: SegmentFile) -> TokenBloom:
     return TokenBloom.from_bytes(file.read(file.segment.bloom_offset, file.segment.bloom_length))
+
+
+def _read_summaries(one: OpenTable, scan: Callable[[OpenTable], pa.Table]) -> pa.Table:
+    length = trace_summaries.read_length(one.footer.layout.metadata)
+    if not length:
+        return scan(one)
+    table = trace_summaries.read_table(one.file.read(one.segment.bloom_offset - length, length))
+    return table.drop_columns(["services"]).combine_chunks()
 
 
 def _read_streams(file: SegmentFile, known: KnownLabelSets) -> SeriesTable:

@@ -16,7 +16,7 @@ from lakerunner_assets.segments.merge.run import merge
 from lakerunner_assets.segments.metrics import write_metric_segment
 from lakerunner_assets.segments.traces import write_span_segment
 from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
-from resources.lake import metric_values, series, streams
+from resources.lake import metric_values, series, streams, trace_summaries
 from resources.lake.segment_file import OVERFLOW_COLUMNS, read_facts, read_label_map
 from resources.otel_text import double_text
 
@@ -124,13 +124,16 @@ def cells(column: pa.Array) -> list[Any]:
 
 
 def blocks_of(path: Path) -> tuple[list[Any], bytes]:
-    """Series or stream table without how values are stored, and the bloom."""
-    facts = read_facts(pq.read_metadata(path))
+    """Series or stream table without how values are stored, trace summaries, and the bloom."""
+    metadata = pq.read_metadata(path)
+    facts = read_facts(metadata)
     raw = path.read_bytes()
     table = raw[facts.series_offset : facts.series_offset + facts.series_length]
     bloom = raw[facts.bloom_offset : facts.bloom_offset + facts.bloom_length]
     if "chq_stream_id" in pq.read_schema(path).names:
-        return list(streams.decode(table)), bloom
+        traces = raw[facts.bloom_offset - trace_summaries.read_length(metadata) : facts.bloom_offset]
+        summaries = trace_summaries.read_table(traces).to_pylist() if traces else []
+        return [*streams.decode(table), *summaries], bloom
     keep = ("tid", "labels", "row", "rows", "first_ms", "last_ms")
     return [tuple(getattr(each, name) for name in keep) for each in series.decode(table, facts.rows)], bloom
 

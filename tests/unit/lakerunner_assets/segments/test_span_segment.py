@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -18,7 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from lakerunner_assets.decode.naming import Attribute, attribute_of
 from lakerunner_assets.segments.traces import span_groups, span_order, trace_ranks, write_span_segment
 from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
-from resources.lake import streams
+from resources.lake import streams, trace_summaries
 from resources.lake.segment_file import SPAN_SORT_ORDER, read_facts, read_label_map
 from resources.lake.terms import alternatives
 from resources.lake.tokens import TokenBloom
@@ -300,3 +301,46 @@ def test_nothing_to_write_is_an_error_and_failure_leaves_no_file(path: Path) -> 
     with pytest.raises(KeyError):
         write(path, [broken])
     assert not path.exists()
+
+
+def summaries(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the rows of a segment say of each trace, by a walk."""
+    found: dict[bytes, dict[str, Any]] = {}
+    roots: dict[bytes, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["span_trace_id"] is None:
+            continue
+        start, end = row["span_start_ns"], row["span_end_ns"] or 0
+        one = found.setdefault(
+            row["span_trace_id"],
+            {"trace_id": row["span_trace_id"], "start_ns": start, "end_ns": start, "spans": 0, "errors": 0},
+        )
+        one["start_ns"] = min(one["start_ns"], start)
+        one["end_ns"] = max(one["end_ns"], start, end)
+        one["spans"] += 1
+        one["errors"] += row["span_status_code"] == "error"
+        one["services"] = sorted({*one.get("services", ()), row["service_name"]})
+        if row["span_parent_span_id"] in {None, bytes(8)}:
+            roots.setdefault(row["span_trace_id"], []).append(row)
+    for trace, one in found.items():
+        own = roots.get(trace, [])
+        one["roots"] = len(own)
+        one["root_name"] = own[0]["span_name"] if len(own) == 1 else None
+        one["root_service"] = own[0]["service_name"] if len(own) == 1 else None
+    return [found[trace] for trace in sorted(found)]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(requests=st.lists(REQUESTS, min_size=1, max_size=3))
+def test_summaries_say_what_the_rows_of_each_trace_say(path: Path, requests: list[Any]) -> None:
+    table = decode_spans(b"".join(request.SerializeToString() for request in requests)).table
+    if not table.num_rows:
+        return
+    write(path, [table])
+    metadata = pq.read_metadata(path)
+    facts, length = read_facts(metadata), trace_summaries.read_length(metadata)
+    raw = path.read_bytes()[facts.bloom_offset - length : facts.bloom_offset]
+    shown = trace_summaries.read_table(raw).to_pylist() if raw else []
+    assert [dict(sorted(one.items())) for one in shown] == [
+        dict(sorted(one.items())) for one in summaries(pq.read_table(path).to_pylist())
+    ]

@@ -35,7 +35,8 @@ QUERIES = (
     '{ !(.a = "x") } | count() > 1', '{ .a = "x" } !> { kind = client }', '{ .b * 2 = 4 }',
     '{ .a = "x" } &>> { .b = 1 }',
     '({ .a = "x" } | by(.b)) && ({ kind = server })', "{ nestedSetParent = -1 }",
-    '{ name = "n1" && duration > 3ns }', '{ .a = "absent" }', "{ .b >= 0 && .b <= 1 } | avg(.b) > 0",
+    '{ name = "n1" && duration > 3ns }',
+    '{ nestedSetParent < 0 && .a = "x" }', '{ .a = "absent" }', "{ .b >= 0 && .b <= 1 } | avg(.b) > 0",
 )  # fmt: skip
 
 
@@ -109,6 +110,7 @@ def test_the_most_promising_demand_decides() -> None:
         ("{ kind = unspecified }", []),
         ("{ status != error }", []),
         ('{ .service.name = "a" }', []),
+        ('{ nestedSetParent < 0 && name = "n" }', [{("span_name", "n")}]),
     ],
 )
 def test_a_demand_names_terms_of_segments(text: str, wanted: list[set[tuple[str, str]]]) -> None:
