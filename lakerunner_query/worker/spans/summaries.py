@@ -1,4 +1,4 @@
-"""Trace summaries tell which traces a window has, when they are, and where their rows lie.
+"""Trace summaries tell which traces a window has, and where their rows are.
 
     newest 20 of { status = error }       summaries say when traces start; 20 whole traces are read, not all
 
