@@ -115,6 +115,13 @@ class NotReadyError(QueryError):
     code = "not_ready"
 
 
+class CancelledQueryError(QueryError):
+    """The query on Spark was cancelled; there will be no result."""
+
+    status = 410
+    code = "cancelled"
+
+
 class TooManyQueriesError(QueryError):
     status = 429
     code = "too_many_queries"
@@ -137,6 +144,13 @@ class IndexUnavailableError(QueryError):
 
     status = 503
     code = "index_unavailable"
+
+
+class StoreUnavailableError(QueryError):
+    """The object store did not answer, after every retry."""
+
+    status = 503
+    code = "store_unavailable"
 
 
 class WorkerUnavailableError(QueryError):

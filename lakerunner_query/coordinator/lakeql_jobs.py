@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakerunner_query.errors import (
+    CancelledQueryError,
     EvaluationError,
     IndexUnavailableError,
     LimitExceededError,
@@ -30,6 +31,7 @@ from lakerunner_query.errors import (
     NotReadyError,
     QueryError,
     QueryTimeoutError,
+    StoreUnavailableError,
     TooLargeError,
     TooManyQueriesError,
     WorkerUnavailableError,
@@ -41,6 +43,7 @@ from resources.index import postgres
 from resources.index.contract import JobRequestIndex
 from resources.index.job_types import JobLimits, JobState, QueryJob
 from resources.lake.layout import query_plan_key, valid_name
+from resources.objects import errors as store_errors
 from resources.objects.client import ObjectStore
 
 BATCH_ROWS = 8_192
@@ -120,7 +123,7 @@ class Jobs:
         if job.state is JobState.FAILED:
             raise _ERRORS.get(job.error_code, WorkFailedError)(job.error)
         if job.state is JobState.CANCELLED:
-            raise EvaluationError("the query was cancelled")
+            raise CancelledQueryError("the query was cancelled")
         if job.state is not JobState.DONE:
             raise NotReadyError(f"the query {job.job_id} is {job.state.value}: its result is not there yet")
         return job
@@ -166,6 +169,12 @@ class Jobs:
             return await loop.run_in_executor(self._threads, partial(work, *arguments))
         except postgres.IndexUnavailableError as error:
             raise IndexUnavailableError("the index does not answer: try again shortly") from error
+        except store_errors.NotFoundError as error:  # swept since the row was read
+            raise NotFoundError(
+                "the result of the query was removed: results are kept for an hour"
+            ) from error
+        except store_errors.UnavailableError as error:
+            raise StoreUnavailableError("the object store does not answer: try again shortly") from error
 
 
 class KeptAnswer:

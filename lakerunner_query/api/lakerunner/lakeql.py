@@ -97,7 +97,11 @@ async def respond(
         await pieces.aclose()
         raise
     watch.hand_over()
-    headers = {"Cache-Control": "no-store"}
+    kind = f"{form}; charset=utf-8" if form == CSV else form
+    headers = {
+        "Cache-Control": "no-store",
+        "Content-Type": kind,
+    }  # else the handler's, which is that of events
     if answer.notices:
         headers["X-Lakerunner-Notices"] = msgspec.json.encode(answer.notices).decode("latin-1")
     if answer.job is not None:

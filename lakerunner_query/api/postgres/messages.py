@@ -49,6 +49,7 @@ class SqlError(Exception):
 SQLSTATES: Mapping[str, str] = {
     "parse_error": "42601",
     "unsupported": "0A000",
+    "not_for_spark": "0A000",
     "invalid_request": "22023",
     "unauthorized": "28P01",
     "forbidden": "28000",
@@ -56,7 +57,9 @@ SQLSTATES: Mapping[str, str] = {
     "too_large": "53200",
     "too_many_queries": "53300",
     "query_timeout": "57014",
+    "cancelled": "57014",
     "index_unavailable": "57P03",
+    "store_unavailable": "57P03",
     "worker_unavailable": "57P03",
     "work_failed": "XX000",
     "segments_missing": "58030",

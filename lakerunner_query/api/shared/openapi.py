@@ -72,19 +72,27 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "/api/v1/metrics/tagvalues": ("s", "e", "q", "metric", "tag!", "limit"),
 }  # fmt: skip
 """Fields by path: `!` marks those that are required, `*` those that may repeat."""
-STREAMS = ("/api/v1/logs/query", "/api/v1/metrics/query")
-"""Paths whose answers can go on behind an event."""
 STATUSES: Mapping[str, str] = {
     "400": "the request, or the query in it, is wrong",
     "401": "no key, or not a live one",
     "403": "the role of the key is not enough, or another organisation is named",
-    "409": "the stream cannot go on behind that event",
     "422": "the query is beyond a limit, or not for this data",
     "429": "too many queries of the organisation at a time",
     "500": "a fault of the server; its log has the details",
     "503": "the index or every worker is away, or segments could not be read",
     "504": "the query took too long",
 }
+_RESUMED = {"409": "the stream cannot go on behind that event"}
+_NO_QUERY = {"404": "the organisation has no such query, or its hour is over"}
+STATUSES_OF_PATHS: Mapping[str, Mapping[str, str]] = {
+    "/api/v1/logs/query": _RESUMED,
+    "/api/v1/metrics/query": _RESUMED,
+    "/api/v1/query/{query_id}": _NO_QUERY,
+    "/api/v1/query/{query_id}/result": {
+        **_NO_QUERY, "409": "the query is not done", "410": "the query was cancelled",
+    },
+    "/loki/api/v1/rules": {"404": "there are no rules"},
+}  # fmt: skip
 PROTOBUF = {
     "/prometheus/api/v1/read": ("application/x-protobuf", "prometheus.ReadRequest, a snappy block"),
 }
@@ -150,15 +158,11 @@ def _put_statuses(operation: Operation, path: str) -> None:
     kinds = [TEXT if path.startswith(("/loki/", "/tempo/")) or is_open else JSON]
     kinds += [JSON] if path == "/loki/api/v1/format_query" else []
     answers = operation.responses = dict(operation.responses or {})
-    for status, description in STATUSES.items():
-        if status == "409" and path not in STREAMS:
-            continue
+    for status, description in {**STATUSES, **STATUSES_OF_PATHS.get(path, {})}.items():
         if not is_open or status in {"500", "503"}:
             answers[status] = OpenAPIResponse(
                 description, content=dict.fromkeys(kinds, OpenAPIMediaType(Schema()))
             )
-    if path == "/loki/api/v1/rules":
-        answers["404"] = OpenAPIResponse("there are no rules", content={TEXT: OpenAPIMediaType(Schema())})
     if not is_open:
         operation.security = [{name: []} for name in KEYS]
 
