@@ -271,6 +271,21 @@ class _Rewriter(Scalars):
             made.append(new)
         return made
 
+    def _members(self, node: exp.Expr, rows: Around) -> exp.Expr:
+        """Rewrite what stands behind DISTINCT: several columns are a row, which both count as one value."""
+        if isinstance(node, exp.Tuple):
+            return exp.Anonymous(
+                this="struct", expressions=[self.scalar(one, rows) for one in node.expressions]
+            )
+        return self.scalar(node, rows)
+
+    def _check_order(self, node: exp.Expr, rows: Around) -> None:
+        """Refuse the least of structs and lists: Spark has nulls inside of them first, DuckDB last."""
+        kind = self.type_of(node, rows)
+        is_nested = kind.startswith(("STRUCT(", "MAP(")) or kind.endswith("]")
+        if is_nested and not rows.is_of_view:  # in views they begin with what is never null
+            raise refused(f"min() or max() of {kind}")
+
     def window(self, window: exp.Window, around: Around) -> exp.Expr:
         inner = window.this
         call = inner.this if isinstance(inner, exp.IgnoreNulls | exp.RespectNulls) else inner
@@ -307,6 +322,8 @@ class _Rewriter(Scalars):
     def aggregate(self, node: exp.Expr, around: Around) -> exp.Expr:
         rows = Around(around.select)
         if isinstance(node, exp.Filter):
+            if isinstance(node.this, exp.ArrayAgg):
+                raise refused("list() with FILTER")
             made = node.copy()
             made.set("this", self.aggregate(node.this, around))
             made.set("expression", exp.Where(this=self.scalar(node.expression.this, rows)))
@@ -321,6 +338,8 @@ class _Rewriter(Scalars):
         if isinstance(given, exp.Star) or given is None:
             return call.copy()
         distinct = isinstance(given, exp.Distinct)
+        if isinstance(call, exp.ArrayAgg) and not distinct:
+            raise refused("list() without DISTINCT")
         if distinct and len(given.expressions) != 1:
             raise refused("DISTINCT over several columns")
         inner = given.expressions[0] if distinct else given
@@ -328,7 +347,9 @@ class _Rewriter(Scalars):
             raise refused(f"{_function_name(call)} with an order")
         if row.is_numeric and not is_number(self.type_of(inner, rows)):
             raise refused(f"{_function_name(call)} of {self.type_of(inner, rows)}")
-        made_of = self.scalar(inner, rows)
+        if isinstance(call, exp.Min | exp.Max):
+            self._check_order(inner, rows)
+        made_of = self._members(inner, rows) if distinct else self.scalar(inner, rows)
         copied = call.copy()
         if row.second:
             copied.set(row.second, self.scalar(call.args[row.second], rows))

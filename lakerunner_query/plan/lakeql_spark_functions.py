@@ -1,5 +1,6 @@
 """Aggregates and window functions that Spark computes as DuckDB does; what is not in the table is refused.
 
+    list(DISTINCT x)   ->  array_agg of structs, which keeps a null
     any_value(x)       ->  any_value(x, true)        the first value that is not null
     avg(x)             ->  avg(CAST(x AS DOUBLE))
     count_if(c)        ->  sum(CASE WHEN c THEN 1 ELSE 0 END), which is null without rows, as in DuckDB
@@ -92,6 +93,7 @@ AGGREGATES: dict[str, Aggregate] = {
     "ApproxQuantile": Aggregate(
         lambda call, given: _call("percentile_approx", given, _level(call), exp.Literal.number(10_000))
     ),
+    "ArrayAgg": Aggregate(lambda _, given: _distinct_list(given), is_numeric=False),
     "ApproxDistinct": Aggregate(
         lambda _, given: exp.Count(this=exp.Distinct(expressions=[given])), is_numeric=False
     ),
@@ -106,6 +108,16 @@ WINDOW_FUNCTIONS = frozenset({
 def _unless_null(given: exp.Expr, order: exp.Expr) -> exp.Expr:
     """Leave out rows without a value: DuckDB passes over them, Spark does not."""
     return exp.Case().when(given.copy().is_(exp.null()).not_(), order.copy())
+
+
+def _distinct_list(given: exp.Expr) -> exp.Expr:
+    """List distinct values, nulls among them: Spark leaves those out unless they stand in a struct."""
+    value = given.expressions[0] if isinstance(given, exp.Distinct) else given
+    packed = _call("array_agg", exp.Distinct(expressions=[_call("struct", exp.alias_(value, "v"))]))
+    field = exp.Dot(this=exp.to_identifier("e"), expression=exp.to_identifier("v"))
+    values = _call("transform", packed, exp.Lambda(this=field, expressions=[exp.to_identifier("e")]))
+    some = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(0))
+    return exp.Case().when(some, values)
 
 
 def levels_are_plain(call: exp.Expr) -> bool:

@@ -18,6 +18,7 @@ from lakerunner_query.errors import QueryError
 from lakerunner_query.lakeql.macros import DIALECT
 from lakerunner_query.plan.lakeql_parts import is_aggregate
 from lakerunner_query.plan.lakeql_spark_functions import is_number
+from lakerunner_query.plan.lakeql_views import VIEW
 
 FUNCTION = "lq_"
 """Prefix of functions that DuckDB computes."""
@@ -67,6 +68,14 @@ class Around:
     select: exp.Select
     keys: dict[str, exp.Expr] = field(default_factory=dict)
     """Rewritten expressions of GROUP BY, by their text."""
+
+    @property
+    def is_of_view(self) -> bool:
+        """True inside of the query that stands for a view: its structs are known."""
+        node: exp.Expr | None = self.select
+        while node is not None and VIEW not in node.meta:
+            node = node.parent
+        return node is not None
 
 
 @dataclass
@@ -153,7 +162,7 @@ class Scalars:
         if types is None:
             raise refused(f"{node.sql(DIALECT)[:80]}, whose type is not known,")
         for kind in types:
-            _check_type(kind)
+            _check_type(kind, around)
         texts = list(leaves)
 
         def replaced(one: exp.Expr) -> exp.Expr:
@@ -175,7 +184,7 @@ class Scalars:
             raise refused(f"{node.sql(DIALECT)[:80]}")
         if types[0] == NOTHING:
             return exp.null()
-        _check_type(types[0])
+        _check_type(types[0], around)
         if types[0] not in _SPARK_TYPES and not is_number(types[0]) and types[0] not in _ATOMS:
             raise refused(f"a constant of {types[0]}")
         text = self.typing.text(node.sql(DIALECT))
@@ -267,8 +276,10 @@ def _leaves(node: exp.Expr, around: Around) -> Iterator[exp.Expr]:
         yield from _leaves(child, around)
 
 
-def _check_type(kind: str) -> None:
+def _check_type(kind: str, around: Around) -> None:
     inner = kind.removesuffix("[]")
+    if inner.startswith("STRUCT(") and around.is_of_view:
+        return
     if inner not in _ATOMS and not is_number(inner) and inner != "MAP(VARCHAR, VARCHAR)":
         raise refused(f"a value of type {kind}")
 

@@ -46,7 +46,7 @@ REFUSED = {
     "VALUES": "rows that no table brings",
     "DISTINCT ON": "Spark has none",
     "string_agg": "its order",
-    "list(": "its order",
+    "list(attr": "its order",
     "mode(": "several values may be the most frequent one",
     "regr_slope": "nobody compared it yet",
 }
