@@ -293,10 +293,9 @@ class Session(Commands):
         return await self.services.lakeql.open(prepared.statement.text, self._request(given))
 
     def _request(self, given: tuple[object, ...] | None) -> LakeQLRequest:
-        limit = self.services.settings.query_timeout_s
-        return LakeQLRequest(
-            self.org, timeout_s=self.variables.statement_timeout_s or limit, parameters=given
-        )
+        variables, limit = self.variables, self.services.settings.query_timeout_s
+        timeout_s = variables.statement_timeout_s or limit
+        return LakeQLRequest(self.org, timeout_s=timeout_s, parameters=given, engine=variables.engine)
 
     async def _describe(self, found: Describe) -> None:
         if found.kind == "P":

@@ -12,13 +12,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import cast, get_args
 
 from lakerunner_query.api.postgres.messages import READ_ONLY, SqlError, parameter_status
 from lakerunner_query.lakeql.statement import is_sql
+from lakerunner_query.plan.lakeql import Engine
 
 SERVER_VERSION = "15.0 (Lakerunner)"
 """Whose catalogs, functions and errors clients find here."""
-PARTIAL_RESPONSE = "lakerunner.partial_response"
+PARTIAL_RESPONSE, ENGINE = "lakerunner.partial_response", "engine"
 WRITES = frozenset({
     "insert", "update", "delete", "merge", "create", "alter", "drop", "truncate", "grant", "revoke",
     "comment", "vacuum", "analyze", "reindex", "cluster", "refresh", "import", "security", "reassign",
@@ -141,6 +143,12 @@ def _only(*allowed: str) -> Callable[[str], str]:
     return check
 
 
+def _engine(text: str) -> str:
+    if text.lower() not in get_args(Engine):
+        raise ValueError(text)
+    return text.lower()
+
+
 def _is_on(text: str) -> str:
     if _flag(text) != "on":
         raise SqlError(READ_ONLY, "this server only reads")
@@ -164,6 +172,7 @@ _VARIABLES: Mapping[str, _Variable] = {
     # honoured
     "statement_timeout": _Variable("0", _time),
     PARTIAL_RESPONSE: _Variable("off", _flag),
+    ENGINE: _Variable("auto", _engine),
     # reported, and never different
     "server_version": _Variable(SERVER_VERSION, _only(SERVER_VERSION), "server_version"),
     "server_encoding": _Variable("UTF8", _only("UTF8"), "server_encoding"),
@@ -323,6 +332,10 @@ class Variables:
     @property
     def statement_timeout_s(self) -> float:
         return milliseconds(self.show("statement_timeout")) / 1000
+
+    @property
+    def engine(self) -> Engine:
+        return cast("Engine", self.show(ENGINE))
 
     @property
     def takes_partial(self) -> bool:

@@ -1,4 +1,4 @@
-"""`/api/v1/query/{id}` over HTTP: state, rows in every form, cancellation; the test stands in for Spark."""
+"""Statements on Spark, over HTTP and PostgreSQL: state, rows, cancellation. The test stands in for Spark."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import contextlib
 import json
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import httpx
 import msgspec
+import psycopg
 import pyarrow as pa
 import pytest
 import uvicorn
+from psycopg import errors
 
 from lakerunner_query.app import create_app
 from lakerunner_query.handover.tasks import Place, WriteAnswer
@@ -51,6 +54,12 @@ class Door:
             base_url=self.url, headers={"Api-Key": key, **headers}, timeout=httpx.Timeout(PATIENCE_S)
         )
 
+    def postgres(self, **options: Any) -> psycopg.Connection[tuple[Any, ...]]:
+        return psycopg.connect(
+            host="127.0.0.1", port=self.settings.query_postgres_port, user="ann", dbname="lake",
+            password="key-acme", autocommit=True, **options,
+        )  # fmt: skip
+
     def claim(self) -> QueryJob:
         return wait_for(lambda: self.lake.index.claim_query_job(LIMITS), "a job that is due")
 
@@ -82,7 +91,12 @@ def door(lake: Lake, stack: Stack) -> Iterator[Door]:
         lake.add_org(org, f"key-{org}")
     lake.add_org("acme", "key-writer", "write")
     lake.write("acme", [Line(n * 10**9, f"line {n}", attributes={"bytes": n}) for n in range(3)])
-    settings = replace(stack.settings, spark_remote="sc://127.0.0.1:1", lake_url=lake.folder.as_uri())
+    settings = replace(
+        stack.settings,
+        spark_remote="sc://127.0.0.1:1",
+        lake_url=lake.folder.as_uri(),
+        query_postgres_port=free_port(),
+    )
     port = free_port()
     options = uvicorn.Config(create_app(settings, lake.index), port=port, log_level="warning")
     server = uvicorn.Server(options)
@@ -301,3 +315,49 @@ def test_a_statement_that_spark_cannot_take_is_refused_at_once(door: Door) -> No
         answer = http.post("/api/v1/query", json=body)
     assert (answer.status_code, answer.json()["code"]) == (400, "not_for_spark")
     assert door.lake.index.claim_query_job(LIMITS) is None
+
+
+HOUR = "WHERE timestamp BETWEEN '2026-01-01' AND '2026-01-01 01:00'"
+
+
+def test_a_session_of_postgresql_sends_its_statements_to_spark(door: Door) -> None:
+    sql = STATEMENT.replace("ORDER", f"{HOUR} AND attr_bytes >= %s ORDER")
+    with door.postgres() as pg, ThreadPoolExecutor(1) as threads:
+        assert pg.execute("SHOW engine").fetchone() == ("auto",)
+        pg.execute("SET engine = 'spark'")
+        assert pg.execute("SHOW engine").fetchone() == ("spark",)
+        for prepare in (False, True):
+            coming = threads.submit(lambda: pg.execute(sql, (0,), prepare=prepare).fetchall())  # noqa: B023
+            job = door.claim()
+            assert "attr_bytes >=" in job.statement
+            door.finish(job)
+            rows = coming.result(PATIENCE_S)
+            assert [row[0] for row in rows] == ROWS["message"]
+            assert [row[1] for row in rows] == ROWS["timestamp"]
+            assert [row[2] for row in rows] == ROWS["tsns"]
+        with pytest.raises(errors.FeatureNotSupported, match="not handed over to Spark"):
+            pg.execute(f"SELECT string_agg(message, ',') FROM logs {HOUR}")  # type: ignore[call-overload]
+        pg.execute("RESET engine")
+        assert pg.execute("SHOW engine").fetchone() == ("auto",)
+        counted = pg.execute(f"SELECT count(*) FROM logs {HOUR}")  # type: ignore[call-overload]
+        assert counted.fetchone() == (3,)
+        assert door.lake.index.claim_query_job(LIMITS) is None
+
+
+def test_the_engine_is_an_option_of_the_connection_and_no_other_word(door: Door) -> None:
+    with door.postgres(options="-c engine=local") as pg:
+        assert pg.execute("SHOW engine").fetchone() == ("local",)
+        with pytest.raises(errors.InvalidParameterValue):
+            pg.execute("SET engine = 'duckdb'")
+        assert pg.execute("SHOW engine").fetchone() == ("local",)
+
+
+def test_a_cancel_over_postgresql_ends_the_job(door: Door) -> None:
+    with door.postgres(options="-c engine=spark") as pg, ThreadPoolExecutor(1) as threads:
+        coming = threads.submit(lambda: pg.execute(f"SELECT count(*) FROM logs {HOUR}"))  # type: ignore[call-overload]
+        job = door.claim()
+        pg.cancel_safe()
+        with pytest.raises(errors.QueryCanceled):
+            coming.result(PATIENCE_S)
+        wait_for(lambda: state(door, job.job_id) is JobState.CANCELLED, "the cancellation of the job")
+        assert pg.execute("SHOW engine").fetchone() == ("spark",)

@@ -240,6 +240,16 @@ def test_variables_that_would_change_answers_are_refused(pg: Connection) -> None
         pg.execute(statement)  # type: ignore[call-overload]
 
 
+def test_the_engine_of_a_session_goes_with_its_statements(pg: Connection, door: RunningDoor) -> None:
+    asked = []
+    for statement in ("SELECT 1", "SET engine TO Spark", "SELECT 1", "SET engine = DEFAULT", "SELECT 1"):
+        pg.execute(statement)  # type: ignore[call-overload]
+        asked.append(door.lakeql.asked[-1][1].engine)
+    assert asked == ["auto", "auto", "spark", "spark", "auto"]
+    with pytest.raises(errors.InvalidParameterValue, match='invalid value for parameter "engine"'):
+        pg.execute("SET engine = 'fast'")
+
+
 def test_keys_open_their_own_organisation_only(door: RunningDoor) -> None:
     with psycopg.connect(door.dsn("key-globex")) as one:
         query = "SELECT DISTINCT organization_id FROM logs"
