@@ -32,7 +32,8 @@ from lakerunner_query.lakeql.macros import (
     replace_macros,
     timestamp,
 )
-from lakerunner_query.lakeql.whitelist import check
+from lakerunner_query.lakeql.views import RELATIONS
+from lakerunner_query.lakeql.whitelist import SCHEMAS, check
 
 MAX_TEXT, MAX_DEPTH = 200_000, 200
 """Characters of a statement, and levels of its tree."""
@@ -93,7 +94,22 @@ def parse(text: str, context: Context, parameters: tuple[object, ...] | None = N
     highest = max((int(one.name) for one in given if one.name.isdigit()), default=0)
     tree = _bind_parameters(tree, parameters, text)
     check(tree, text)
+    _leave_out_schemas(tree)
     return Statement(kind, tree, text, highest)
+
+
+def _leave_out_schemas(tree: exp.Query) -> None:
+    """Name a column by its table alone.
+
+    >>> tree = sqlglot.parse_one("SELECT public.logs.message FROM public.logs", read=DIALECT)
+    >>> _leave_out_schemas(tree); tree.sql(DIALECT)
+    'SELECT logs.message FROM public.logs'
+    """
+    aliases = {one.alias.lower() for one in tree.find_all(exp.Table, exp.Subquery) if one.alias}
+    for column in tree.find_all(exp.Column):
+        db = column.db.lower()
+        if db and db in SCHEMAS - aliases and not column.catalog and column.table.lower() in RELATIONS:
+            column.set("db", None)
 
 
 def _first_word(text: str) -> str:

@@ -485,7 +485,14 @@ CREATE MACRO pgf_pg_get_function_sqlbody(x) AS NULL::VARCHAR;
 CREATE MACRO pgf_pg_get_partkeydef(x) AS NULL::VARCHAR;
 CREATE MACRO pgf_pg_get_serial_sequence(x, y) AS NULL::VARCHAR;
 CREATE MACRO pgf_pg_get_statisticsobjdef_columns(x) AS NULL::VARCHAR;
-CREATE MACRO pgf_pg_get_keywords() AS NULL::VARCHAR;
+CREATE MACRO pgf_pg_get_keywords() AS TABLE
+  SELECT keyword_name AS word,
+    CASE keyword_category WHEN 'reserved' THEN 'R' WHEN 'unreserved' THEN 'U' WHEN 'column_name' THEN 'C'
+      ELSE 'T' END AS catcode,
+    keyword_category AS catdesc
+  FROM duckdb_keywords();
+CREATE MACRO pgf_parse_ident(x) AS list_transform(string_split(x, '.'), lambda part:
+  CASE WHEN part LIKE '"%"' THEN replace(part[2:-2], '""', '"') ELSE lower(part) END);
 CREATE MACRO pgf_has_table_privilege(x, what) AS upper(what) LIKE 'SELECT%',
   (role, x, what) AS upper(what) LIKE 'SELECT%';
 CREATE MACRO pgf_has_any_column_privilege(x, what) AS upper(what) LIKE 'SELECT%',
@@ -519,7 +526,7 @@ CREATE MACRO pgf_to_regtype(x) AS
    WHERE regexp_replace(replace(x::VARCHAR, '"', ''), '^pg_catalog[.]', '') IN (name, display) LIMIT 1);
 CREATE MACRO pgf_to_regnamespace(x) AS (SELECT oid FROM pg.pg_namespace WHERE nspname = x::VARCHAR LIMIT 1);
 CREATE MACRO pgf_to_regrole(x) AS CASE WHEN x::VARCHAR = 'reader' THEN 10 END;
-CREATE MACRO pgf_to_regproc(x) AS 0;
+CREATE MACRO pgf_to_regproc(x) AS regexp_replace(x::VARCHAR, '^pg_catalog[.]', '');
 CREATE MACRO pgf_name_of_regclass(x) AS
   CASE WHEN x = 0 THEN '-'
   ELSE coalesce((SELECT name FROM relation_names WHERE relation_names.oid = x LIMIT 1), x::VARCHAR) END;

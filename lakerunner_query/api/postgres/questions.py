@@ -13,10 +13,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
 from typing import cast
 
-import sqlglot
-from sqlglot import exp
+from sqlglot import Dialect, TokenType, exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from lakerunner_query.api.postgres.messages import NOT_SUPPORTED, SqlError
@@ -24,6 +25,9 @@ from lakerunner_query.errors import Position
 from lakerunner_query.lakeql.views import RELATIONS
 
 MAX_TEXT = 100_000
+_POSTGRES = Dialect.get_or_raise("postgres")
+_ARRAY = re.compile(r'\{(?:[^{}"\\]|"[^"\\]*")*\}')
+_STATEMENT_WORDS = frozenset({TokenType.SELECT, TokenType.INSERT, TokenType.UPDATE, TokenType.DELETE})
 _MAYBE = re.compile(
     r"\bpg_|information_schema|\bversion\s*\(|\bcurrent_(?!date|time)|\b(?:session_)?user\b|set_config"
     r"|_privilege|\btxid_|::\s*reg|obj_description|format_type|\bto_reg|\binet_",
@@ -48,7 +52,7 @@ _FUNCTIONS = frozenset({
 })  # fmt: skip
 """Functions of sqlglot that mean the same in DuckDB, by their names there."""
 _ANONYMOUS = frozenset({
-    "array_position", "ascii", "btrim", "chr", "generate_subscripts", "now", "strpos", "translate",
+    "all", "array_position", "ascii", "btrim", "chr", "generate_subscripts", "now", "strpos", "translate",
 })  # fmt: skip
 _CURRENT: Mapping[type[exp.Expr], str] = {
     exp.CurrentUser: "pgf_current_user",
@@ -122,7 +126,7 @@ class _Reading:
 
     def read(self, text: str) -> CatalogQuery | None:
         try:
-            trees = [tree for tree in sqlglot.parse(text, read="postgres") if tree is not None]
+            trees = [tree for tree in _parsed(text) if tree is not None]
         except (SqlglotError, RecursionError) as error:
             if re.search(r"\bpg_catalog\.|\binformation_schema\.", text, re.IGNORECASE):
                 raise _syntax_error(error) from error
@@ -232,6 +236,15 @@ class _Reading:
         raise SqlError("42883", f"function {name} does not exist in the catalog of this server")
 
 
+def _parsed(text: str) -> list[exp.Expr | None]:
+    """Parse a text; behind a dot and behind AS, words of statements are names, as in PostgreSQL."""
+    tokens = _POSTGRES.tokenize(text)
+    for before, token in pairwise(tokens):
+        if before.token_type in {TokenType.DOT, TokenType.ALIAS} and token.token_type in _STATEMENT_WORDS:
+            token.token_type = TokenType.IDENTIFIER
+    return _POSTGRES.parser().parse(tokens, text)
+
+
 def replace_all(tree: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """Return a copy in which every node has been changed, children before their parents."""
     tree = tree.copy()
@@ -298,10 +311,13 @@ def _bare_function(node: exp.Expr) -> exp.Expr:
 
 def _array(node: exp.Expr) -> exp.Expr:
     """Turn the text of an array into an array."""
-    if not (node.is_string and re.fullmatch(r"\{[\w,]*\}", node.name)):
+    if not node.is_string:
         return node
-    parts = [exp.Literal.string(part) for part in node.name[1:-1].split(",") if part]
-    return exp.Array(expressions=parts)
+    is_cast = isinstance(node.parent, exp.Cast) and node.parent.to.is_type("array")
+    if re.fullmatch(r"\{[\w,]*\}", node.name) is None and not (is_cast and _ARRAY.fullmatch(node.name)):
+        return node
+    parts = re.findall(r'"([^"]*)"|([^,"]+)', node.name[1:-1])
+    return exp.Array(expressions=[exp.Literal.string(quoted or plain) for quoted, plain in parts])
 
 
 def _quotient(node: exp.Expr) -> exp.Expr:
@@ -316,6 +332,33 @@ def _is_integer(one: exp.Expr) -> bool:
     if isinstance(one, exp.Cast):
         return one.to.this.name in {"INT", "BIGINT", "SMALLINT"}
     return _is_integer(one.this) if isinstance(one, exp.Paren) else one.is_int
+
+
+def _format(node: exp.Expr) -> exp.Expr:
+    """Spell `format('%I.%s', a, b)` as a concatenation."""
+    text, given = node.this, iter(node.expressions)
+    if not text.is_string:
+        raise SqlError(NOT_SUPPORTED, "the catalog of this server knows format() of a constant text only")
+    parts: list[exp.Expr] = [exp.Literal.string("")]
+    for piece in re.split(r"(%[sIL%])", text.name):
+        if piece[:1] != "%" or piece == "%%":
+            parts.append(exp.Literal.string(piece[:1] if piece == "%%" else piece))
+            continue
+        value = next(given, None)
+        if value is None:
+            raise SqlError("22023", "too few arguments for format()")
+        plain = exp.Coalesce(this=exp.cast(value, "text"), expressions=[exp.Literal.string("")])
+        quoted = {"%I": "pgf_quote_ident", "%L": "pgf_quote_literal"}.get(piece)
+        parts.append(exp.Anonymous(this=quoted, expressions=[plain]) if quoted else plain)
+    return reduce(lambda left, right: exp.DPipe(this=left, expression=right), parts)
+
+
+def _unlike_all(node: exp.Expr) -> exp.Expr:
+    """Spell `x <> ALL (array)` as DuckDB does."""
+    every = node.expression
+    if not isinstance(every, exp.Anonymous) or every.name.lower() != "all" or len(every.expressions) != 1:
+        return node
+    return exp.Not(this=exp.ArrayContains(this=every.expressions[0], expression=node.this))
 
 
 def _column(node: exp.Expr) -> exp.Expr:
@@ -336,17 +379,16 @@ def _cast(node: exp.Cast) -> exp.Expr:
         kind = reg[1].removesuffix("edure")
         if isinstance(node.this, exp.Literal) and node.this.is_string and node.this.name.isdigit():
             return exp.Literal.number(node.this.name)
-        is_text = isinstance(node.this, exp.Parameter | exp.Placeholder) or node.this.is_string
+        is_text = isinstance(node.this, exp.Parameter | exp.Placeholder | exp.DPipe) or node.this.is_string
         function = f"pgf_to_reg{kind}" if is_text else f"pgf_name_of_reg{kind}"
         return exp.Anonymous(this=function, expressions=[node.this])
     simple = _SIMPLE_TYPES.get(name.removeprefix("pg_catalog."))
     if simple is not None:
-        if (
-            simple == "BIGINT"
-            and isinstance(node.this, exp.Anonymous)
-            and node.this.name.startswith("pgf_name_of")
-        ):
+        inner = node.this.name if isinstance(node.this, exp.Anonymous) else ""
+        if simple == "BIGINT" and inner.startswith("pgf_name_of"):
             return node.this.expressions[0]  # type: ignore[no-any-return]
+        if simple == "BIGINT" and inner == "pgf_to_regproc":
+            return exp.Literal.number(0)  # no function here has an oid
         return exp.Cast(this=node.this, to=exp.DataType.build(simple, dialect="duckdb"))
     return node
 
@@ -379,5 +421,7 @@ _CHANGES: tuple[tuple[type[exp.Expr], Callable[..., exp.Expr]], ...] = (
     (exp.Literal, _array),
     (exp.Column, _column),
     (exp.Div, _quotient),
+    (exp.Format, _format),
+    (exp.NEQ, _unlike_all),
 )
 """Changes of nodes that are the same for all questions."""
