@@ -36,10 +36,12 @@ from lakerunner_query.coordinator.http import (
 from lakerunner_query.errors import WorkerUnavailableError, WorkFailedError
 from lakerunner_query.fairness import FairTurns
 from lakerunner_query.protocol.frames import ORG_HEADER, TOKEN_HEADER, UNIT_HEADER, Progress
-from lakerunner_query.protocol.units import LogMetricUnit, MetricUnit, ShardUnit, Unit
+from lakerunner_query.protocol.units import LogMetricUnit, MetricUnit, ShardUnit, TableUnit, Unit
 
 AnswerT = TypeVar("AnswerT")
 OK = 200
+PLACED = MetricUnit | ShardUnit | LogMetricUnit | TableUnit
+"""Units that say which of the workers takes them."""
 ATTEMPTS = 4
 CRASHES = 2
 """Workers that a unit may crash before nobody else tries it."""
@@ -233,7 +235,7 @@ class Dispatcher:
 
     async def _run_unit(self, org: str, unit: Unit) -> Reply:
         """Return the answer of a worker; raise the error that it is."""
-        turn = unit.turn if isinstance(unit, MetricUnit | ShardUnit | LogMetricUnit) else 0
+        turn = unit.turn if isinstance(unit, PLACED) else 0
         work = _Work(org, unit.affinity, turn, msgspec.json.encode(unit))
         self.counts["units"] += 1
         self._hedges = min(MOST_HEDGES, self._hedges + HEDGES)

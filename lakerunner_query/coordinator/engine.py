@@ -265,6 +265,11 @@ class Engine:
         self.admission = admission
         self.limits = limits
 
+    @property
+    def workers(self) -> int:
+        """Number of workers that there are."""
+        return self._dispatcher.count
+
     async def prepare(
         self,
         language: Language[RequestT, PlanT, AnswerT, ResultT],
@@ -315,7 +320,7 @@ class Engine:
 
     def cut(self, query: PreparedQuery[RequestT, PlanT, AnswerT, ResultT]) -> Cut:
         """Cut the query for the workers that there are."""
-        return query.language.cut(query, self._dispatcher.count, self.limits)
+        return query.language.cut(query, self.workers, self.limits)
 
     async def collect(self, query: PreparedQuery[RequestT, PlanT, AnswerT, ResultT]) -> ResultT:
         """Return the whole answer."""

@@ -391,7 +391,8 @@ class Answer:
         # scans that brought all that there is of them
         for scan in driving_first(self.bound, self.plan.reads):
             keys = await self._keys_for(scan, done)
-            cut = scan_cut(self.query, scan, self.query.segments[places[scan.number]], keys)
+            segments = self.query.segments[places[scan.number]]
+            cut = scan_cut(self.query, scan, segments, keys, self._engine.workers)
             sink, before = Tables(scan.enough), dict(self.statistics)
             if cut.ahead:
                 async with aclosing(self._engine.run(self.query, sink, cut)) as answers:

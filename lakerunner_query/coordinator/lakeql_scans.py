@@ -32,6 +32,7 @@ from lakerunner_query.plan.lakeql import (
 )
 from lakerunner_query.plan.lakeql_pushdown import Scan
 from lakerunner_query.plan.logql import LOGS
+from lakerunner_query.plan.shares import Share, cut_shares, place_of
 from lakerunner_query.plan.slices import RowSliceSizes, cut_slices
 from lakerunner_query.protocol.units import Missing, SchemaUnit, TableUnit, UnitReport, segment_ref
 from resources.index.types import CountQuery, Segment, SegmentQuery
@@ -44,7 +45,8 @@ LakeQuery = PreparedQuery[LakeQLRequest, LakePlan, TableAnswer, "Tables"]
 SLOW = "narrow the time range, select fewer rows, or let aggregates do the work"
 SCHEMA_SEGMENTS = 64
 """Segments whose columns one unit tells."""
-SCAN_SIZES = RowSliceSizes(rows=4_000_000, bytes=512 << 20, first=1.0)
+NS_PER_US = 1_000
+SCAN_SIZES = RowSliceSizes(rows=6_000_000, bytes=512 << 20, first=1.0)
 SPARK_SIZES = RowSliceSizes(rows=1_000_000, bytes=128 << 20, first=1.0)
 """Sizes of units that are tasks of Spark: it has many, and holds one result in memory for each."""
 SPARK_BYTES = 1 << 30
@@ -148,9 +150,12 @@ def schema_units(query: LakeQuery) -> Iterator[tuple[int, SchemaUnit]]:
             yield read.number, SchemaUnit(affinity, read.table.name, tuple(map(segment_ref, part)))
 
 
-def scan_cut(query: LakeQuery, scan: Scan, segments: Sequence[Segment], keys: Sequence[ColumnKeys]) -> Cut:
-    """Cut a scan by time, newest rows first where that is asked for."""
-    units = scan_units(query, scan, segments, keys, FIRST_SIZES if scan.enough else SCAN_SIZES, MOST_BYTES)
+def scan_cut(
+    query: LakeQuery, scan: Scan, segments: Sequence[Segment], keys: Sequence[ColumnKeys], workers: int
+) -> Cut:
+    """Share a scan among workers; one that may end early is cut by time, in the order that it needs."""
+    sizes = FIRST_SIZES if scan.enough else SCAN_SIZES
+    units = scan_units(query, scan, segments, keys, sizes, MOST_BYTES, workers)
     if scan.enough and segments:
         return Cut(units, 1)
     listed = list(units)
@@ -164,34 +169,50 @@ def scan_units(
     keys: Sequence[ColumnKeys],
     sizes: RowSliceSizes,
     max_bytes: int,
+    workers: int = 1,
 ) -> Iterator[TableUnit]:
     """Yield the units of a scan."""
     if not segments:
         return
-    if scan.read.table.in_milliseconds:  # rows have whole milliseconds, and are cut by them
-        segments = [
-            replace(one, min_ns=_floored(one.min_ns), max_ns=_floored(one.max_ns)) for one in segments
-        ]
-    read, end = scan.read, min(scan.read.end_ns, max(one.max_ns for one in segments))
-    slices = cut_slices(segments, read.start_ns, end + 1, reverse=scan.is_newest_first, sizes=sizes)
-    for number, part in enumerate(slices):
+    read, tick = scan.read, _tick(scan)
+    originals = {one.segment_id: one for one in segments}
+    for share in _shares(scan, segments, tick, sizes, max(1, workers)):
         yield TableUnit(
-            affinity=hour_affinity(query.request.org, read.table.dataset, part.segments),
+            affinity=f"{query.request.org}/{read.table.dataset}",
             org=query.request.org,
             table=read.table.name,
-            segments=tuple(map(segment_ref, part.segments)),
-            start_ns=part.start_ns,
-            end_ns=part.end_ns - 1,
+            segments=tuple(segment_ref(originals[one.segment_id]) for one in share.part.segments),
+            start_ns=share.part.start_ns * tick,
+            end_ns=share.part.end_ns * tick - 1,
             columns=scan.columns,
             sql=scan.sql,
             keys=(*scan.keys, *keys),
-            turn=number,
+            turn=share.worker,
             max_bytes=max_bytes,
         )
 
 
-def _floored(ns: int) -> int:
-    return ns // NS_PER_MS * NS_PER_MS
+def _tick(scan: Scan) -> int:
+    """Return the nanoseconds that no cut may divide: rows in them have one `timestamp`."""
+    if scan.read.table.in_milliseconds:
+        return NS_PER_MS
+    return NS_PER_US if scan.enough else 1
+
+
+def _shares(
+    scan: Scan, segments: Sequence[Segment], tick: int, sizes: RowSliceSizes, workers: int
+) -> Iterator[Share]:
+    """Cut a scan; times are in ticks."""
+    last_ns = min(scan.read.end_ns, max(one.max_ns for one in segments))
+    start, end = scan.read.start_ns // tick, last_ns // tick + 1
+    if tick > 1:
+        segments = [replace(one, min_ns=one.min_ns // tick, max_ns=one.max_ns // tick) for one in segments]
+    if not scan.enough:
+        yield from cut_shares(segments, start, end, workers, sizes)
+        return
+    for part in cut_slices(segments, start, end, reverse=scan.is_newest_first, sizes=sizes):
+        heaviest = max(part.segments, key=lambda one: (one.bytes, one.segment_id))
+        yield Share(place_of(heaviest.hour_ns, workers), part)
 
 
 def merge_tables(_query: LakeQuery, _limits: Limits) -> Tables:

@@ -59,8 +59,11 @@ class LakeTable:
 
     @property
     def cut_by(self) -> str:
-        """Column of the times by which a scan is cut into units."""
-        return TIMESTAMP if self.in_milliseconds else "tsns"
+        """Column whose equal values are in one unit of a scan; empty: there is none.
+
+        Units of samples overlap in time where a day has segments of its hours, too.
+        """
+        return "" if self.in_milliseconds else "tsns"
 
     def column(self, name: str) -> LakeColumn:
         return next(one for one in self.columns if one.name == name)

@@ -73,7 +73,7 @@ class Split:
 
     keys: Sequence[exp.Expr]
     time: str
-    """Column by which the table is cut into units, each time in one."""
+    """Column whose equal values are in one part; empty: there is none."""
     partials: dict[str, exp.Expr] = field(default_factory=dict)
     failed: bool = False
 

@@ -232,7 +232,7 @@ class _Maker:
         order = f" ORDER BY {', '.join(term.sql(DIALECT) for term in terms)}" if terms else ""
         chosen = ", ".join(_quoted(name) for name in names)
         sql = f"SELECT {chosen} FROM {self._from()}{_where(self._conditions())}{order} LIMIT {wanted}"
-        by_time = len(terms) == 1 and self._is_time(terms[0].this)
+        by_time = bool(terms) and self._is_time(terms[0].this)
         scan = self._scan(
             "first rows", names, sql, enough=wanted if by_time or not terms else 0,
             newest=not terms or (by_time and bool(terms[0].args.get("desc"))),

@@ -26,6 +26,8 @@ BYTES_OF_A_ROW = 2
 """Bytes of a plain sample in a file; histograms take more, and as much longer to read."""
 FEW_SEGMENTS = 4
 """Segments of the first part of a unit of log lines."""
+NEARLY = 0.99
+"""Part of its load from which on a slice is full."""
 ONE_PART = 0.98
 """Part of the first slice's load up to which all segments surely fit in it."""
 AnySteps = TypeVar("AnySteps", Steps, LogSteps)
@@ -342,10 +344,12 @@ def _grow(intervals: Iterable[_Interval[Seg]], sizes: RowSliceSizes) -> Iterator
             part = part or _Part(at, at)
             room = target - part.load
             reach = min(interval.hi, at + max(1, int(room / max(interval.density, 1e-300))))
+            if (interval.hi - reach) * interval.density < (1 - NEARLY) * target:
+                reach = interval.hi  # the end of a segment is a better cut than one close to it
             part.hi, part.load = reach, part.load + (reach - at) * interval.density
             part.members.update(interval.active)
             at = reach
-            if part.load >= target * 0.99:
+            if part.load >= target * NEARLY:
                 yield part
                 part, target = None, min(1.0, target * sizes.growth)
     if part is not None:
