@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import sys
 import tempfile
 import time
@@ -26,7 +27,8 @@ import pyarrow as pa
 
 from lakerunner_query.errors import QueryError
 from tests.support.query.plain_tables import plain_database
-from tests.support.query.random_sql import Query, Statements
+from tests.support.query.random_sql import Statements
+from tests.support.query.random_tables import LAKE_TABLES, Query
 from tests.support.query.signals_lake import Asked, SignalsLake, asked_over
 from tests.support.query.sql_results import difference, row_difference, rows_of, run_plain
 
@@ -51,9 +53,14 @@ def sides(folder: Path) -> Iterator[tuple[Asked, duckdb.DuckDBPyConnection]]:
         yield asked, database
 
 
+def statement(name: str) -> Query:
+    """The statement of a seed and number."""
+    return Statements(name, LAKE_TABLES).statement()
+
+
 def compare(query: Query, asked: Asked, database: duckdb.DuckDBPyConnection) -> tuple[str, str]:
     """The outcome of a statement, and the difference if there is one."""
-    wanted, refused = _plain(query.sql, database)
+    wanted, refused = _plain(query.plain_sql, database)
     try:
         found = asked.table(query.sql)
     except QueryError as error:
@@ -81,13 +88,13 @@ def _plain(sql: str, database: duckdb.DuckDBPyConnection) -> tuple[pa.Table | No
         return None, str(error)
 
 
-def run(count: int, seed: int, resume: Path | None) -> Found:
-    """Compare so many statements, from where the last run ended."""
-    found = _resumed(resume)
+def run(count: int, seed: int, resume: Path | None, seconds: float = math.inf) -> Found:
+    """Compare so many statements, from where the last run ended, and as long as there is time."""
+    found, until = _resumed(resume), time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as folder, sides(Path(folder)) as (asked, database):
-        while found.done < count:
+        while found.done < count and time.monotonic() < until:
             name = f"{seed}:{found.done}"
-            query = Statements(name).statement()
+            query = statement(name)
             began = time.process_time()
             outcome, problem = compare(query, asked, database)
             found.slowest_s = max(found.slowest_s, time.process_time() - began)
@@ -96,7 +103,7 @@ def run(count: int, seed: int, resume: Path | None) -> Found:
                 found.differences.append({"name": name, "problem": problem, "sql": query.sql})
                 print(f"{name}: {problem}\n    {query.sql}", flush=True)
             found.done += 1
-            if resume is not None and found.done % 100 == 0:
+            if resume is not None and found.done % 20 == 0:
                 resume.write_text(json.dumps(vars(found)))
     if resume is not None:
         resume.write_text(json.dumps(vars(found)))
@@ -115,11 +122,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--resume", type=Path)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="after which a run stops")
     parser.add_argument("--only", help="seed:number of one statement, which is shown with its plan")
     given = parser.parse_args(arguments)
     if given.only:
         return _show(given.only)
-    found = run(given.count, given.seed, given.resume)
+    found = run(given.count, given.seed, given.resume, given.seconds)
     for outcome, number in sorted(found.outcomes.items()):
         print(f"{number:7} {outcome}")
     print(
@@ -129,7 +137,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _show(name: str) -> int:
-    query = Statements(name).statement()
+    query = statement(name)
     with tempfile.TemporaryDirectory() as folder, sides(Path(folder)) as (asked, database):
         outcome, problem = compare(query, asked, database)
         print(f"{query.sql}\n\n{outcome}: {problem}\n")

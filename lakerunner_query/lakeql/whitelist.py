@@ -51,8 +51,8 @@ FUNCTIONS = frozenset(
     count_star countif covar_pop covar_samp cume_dist date_add date_bin date_diff date_part date_sub
     date_trunc datediff datepart datetrunc day dayname dayofmonth dayofweek dayofyear decade degrees
     dense_rank element_at ends_with entropy epoch epoch_ms epoch_ns epoch_us even exp extract favg first
-    first_value flatten floor fmod format_bytes from_hex fsum gcd greatest hash hex hour histogram if
-    ifnull instr isfinite isinf isnan isodow isoyear json_array json_array_length json_contains
+    first_value flatten floor fmod format_bytes from_hex fsum gcd greatest grouping grouping_id hash hex hour
+    histogram if ifnull instr isfinite isinf isnan isodow isoyear json_array json_array_length json_contains
     json_exists json_extract json_extract_path json_extract_path_text json_extract_string json_keys
     json_object json_type json_valid json_value kahan_sum kurtosis lag last last_day last_value lcase
     lcm lead least left len length levenshtein list list_aggregate list_any_value list_avg list_concat

@@ -62,8 +62,8 @@ def without_absent(plan: LakePlan, types: Mapping[int, Types]) -> list[str]:
         nothing: exp.Expr = exp.cast(exp.null(), "VARCHAR") if is_label else exp.null()
         if isinstance(column.parent, exp.Select):
             nothing = exp.alias_(nothing, name, quoted=True)
-        elif isinstance(column.parent, exp.Ordered):  # DuckDB refuses to order by a literal
-            nothing = exp.cast(nothing, "VARCHAR")
+        elif isinstance(column.parent, exp.Ordered) or _is_distinct_on(column):
+            nothing = exp.cast(nothing, "VARCHAR")  # DuckDB takes no literal there
         column.replace(nothing)
     listed = sorted(set().union(*known.values()))
     return [f"no segment in the interval has {name}: it is null{_alike(name, listed)}" for name in names]
@@ -90,6 +90,10 @@ def _is_alias(column: exp.Column) -> bool:
         and all(inside is not column for inside in one.find_all(exp.Column))
         for one in select.expressions
     )
+
+
+def _is_distinct_on(column: exp.Column) -> bool:
+    return isinstance(column.parent, exp.Tuple) and isinstance(column.parent.parent, exp.Distinct)
 
 
 def _name_groups(select: exp.Select | None) -> None:

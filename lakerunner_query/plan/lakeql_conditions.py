@@ -57,8 +57,9 @@ def _bounds(condition: exp.Expr) -> Interval:
     if isinstance(inner, exp.And):
         return _bounds(inner.left).within(_bounds(inner.right))
     if isinstance(inner, exp.Between) and not inner.args.get("symmetric"):
-        low = exp.GTE(this=inner.this, expression=inner.args["low"])
-        return _bounds(low).within(_bounds(exp.LTE(this=inner.this, expression=inner.args["high"])))
+        compared, low, high = (inner.args[key].copy() for key in ("this", "low", "high"))  # keep their parent
+        after = _bounds(exp.GTE(this=compared, expression=low))
+        return after.within(_bounds(exp.LTE(this=compared, expression=high)))
     if type(inner) not in _MIRRORED:
         return Interval()
     kind: type[exp.Expr] = type(inner)

@@ -8,10 +8,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from benchmarks.random_lakeql import compare
+from benchmarks.random_lakeql import compare, statement
 from tests.golden.lakeql_script import Case, check, read_cases
 from tests.support.query.plain_tables import plain_database
-from tests.support.query.random_sql import Statements
 from tests.support.query.signals_lake import Asked, SignalsLake, asked_over
 
 CASES = [
@@ -50,7 +49,7 @@ def test_random_statements_are_answered_as_by_duckdb(
     """The short form of `benchmarks/random_lakeql`, which repeats a difference by its seed and number."""
     outcomes = set()
     for number in range(50):
-        query = Statements(f"{seed}:{number}").statement()
+        query = statement(f"{seed}:{number}")
         outcome, problem = compare(query, asked, database)
         assert not problem, f"{seed}:{number}: {problem}\n{query.sql}"
         outcomes.add(outcome)

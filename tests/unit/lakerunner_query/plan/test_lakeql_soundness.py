@@ -19,7 +19,8 @@ from lakerunner_query.lakeql.tables import TableColumn
 from lakerunner_query.plan.lakeql import LakePlan, LakeQLRequest, TableRead, plan_lakeql
 from lakerunner_query.plan.lakeql_conditions import interval_of
 from lakerunner_query.plan.lakeql_pushdown import Scan, bind, scan_name, with_scans
-from tests.support.query.random_sql import KEYS, TABLES, Statements
+from tests.support.query.random_sql import Statements
+from tests.support.query.random_tables import KEYS, TABLES
 from tests.support.query.sql_results import difference, run_plain
 
 START_NS = 1_767_225_600_000_000_000
