@@ -78,6 +78,7 @@ def open_reader(settings: Settings, control: socket.socket) -> tuple[UnitServer,
         home / "spill",
         () if lake is None else (lake,),
         LakeFileSystem(blocks.handle),
+        keeps_footers=lake is not None,  # names of open files elsewhere are never used again
     )
     before = _thread_ids()
     session = DuckSession(limits)

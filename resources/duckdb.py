@@ -37,6 +37,8 @@ class DuckLimits:
     """Files beside those on disk, named by its protocol."""
     in_order: bool = False
     """True where rows must leave in the order in which they came."""
+    keeps_footers: bool = False
+    """True where footers of Parquet files stay in memory, as far as its limit lets them."""
 
 
 class DuckSession:
@@ -73,17 +75,25 @@ class Cancellation:
     """Flag that one thread sets and a query in another thread obeys."""
 
     def __init__(self) -> None:
-        self._asked = threading.Event()
+        self._asked = False
+        self._lock = threading.Lock()
+        self._working: dict[threading.Event, duckdb.DuckDBPyConnection] = {}
+        """Cursors at work, by what is set when their work has ended."""
+        self._interrupters: dict[threading.Event, threading.Thread] = {}
 
     def cancel(self) -> None:
-        self._asked.set()
+        """Set the flag, and interrupt what is at work; a thread repeats that, and nobody waits for it."""
+        with self._lock:
+            is_first, self._asked = not self._asked, True
+            for ended, cursor in self._working.items() if is_first else ():
+                self._interrupt(cursor, ended)
 
     @property
     def cancelled(self) -> bool:
-        return self._asked.is_set()
+        return self._asked
 
     def check(self) -> None:
-        if self._asked.is_set():
+        if self._asked:
             raise CancelledQueryError("the query was cancelled")
 
     def run(self, cursor: duckdb.DuckDBPyConnection, work: Callable[[], Answer]) -> Answer:
@@ -91,22 +101,32 @@ class Cancellation:
 
         The interrupt is repeated until the work has ended: one that arrives before DuckDB has begun is lost.
         """
-        self.check()
         ended = threading.Event()
-        watcher = threading.Thread(target=self._watch, args=(cursor, ended), daemon=True)
-        watcher.start()
+        with self._lock:
+            self.check()
+            self._working[ended] = cursor
         try:
             return work()
         except duckdb.InterruptException as error:
             raise CancelledQueryError("the query was cancelled") from error
         finally:
             ended.set()
-            watcher.join()
+            with self._lock:
+                del self._working[ended]
+                interrupter = self._interrupters.pop(ended, None)
+            if interrupter is not None:
+                interrupter.join()  # the cursor is closed next
 
-    def _watch(self, cursor: duckdb.DuckDBPyConnection, ended: threading.Event) -> None:
-        while not ended.wait(INTERRUPT_AGAIN_S):
-            if self._asked.is_set():
+    def _interrupt(self, cursor: duckdb.DuckDBPyConnection, ended: threading.Event) -> None:
+        """Start a thread: only a query that is cancelled pays for one."""
+
+        def repeat() -> None:
+            while not ended.is_set():
                 cursor.interrupt()
+                ended.wait(INTERRUPT_AGAIN_S)
+
+        self._interrupters[ended] = threading.Thread(target=repeat, daemon=True)
+        self._interrupters[ended].start()
 
 
 def _lock_down(limits: DuckLimits) -> list[str]:
@@ -120,6 +140,7 @@ def _lock_down(limits: DuckLimits) -> list[str]:
         f"SET temp_directory = {_quoted(str(limits.spill))}",
         "SET enable_progress_bar = false",
         f"SET preserve_insertion_order = {str(limits.in_order).lower()}",
+        f"SET parquet_metadata_cache = {str(limits.keeps_footers).lower()}",
         "SET autoinstall_known_extensions = false",
         "SET autoload_known_extensions = false",
         "SET TimeZone = 'UTC'",

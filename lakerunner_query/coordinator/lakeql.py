@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import cache, partial
@@ -33,7 +33,9 @@ from lakerunner_query.coordinator.lakeql_scans import (
     Tables,
     outdated_rollups,
     scan_cut,
+    schema_key,
     schema_units,
+    unite_types,
 )
 from lakerunner_query.coordinator.lakeql_sources import (
     arrow_type,
@@ -54,6 +56,7 @@ from lakerunner_query.errors import (
 from lakerunner_query.lakeql.tables import TABLES, ColumnKeys, TableColumn
 from lakerunner_query.plan.lakeql import CatalogueRead, FunctionRead, LakeQLRequest, plan_lakeql
 from lakerunner_query.plan.lakeql_attributes import Types, spell_dotted, without_absent
+from lakerunner_query.plan.lakeql_facts import divide, known_part
 from lakerunner_query.plan.lakeql_pushdown import (
     Bound,
     Scan,
@@ -63,9 +66,10 @@ from lakerunner_query.plan.lakeql_pushdown import (
     with_scans,
 )
 from lakerunner_query.plan.lakeql_spark_scalars import NotForSparkError
-from lakerunner_query.protocol.units import Missing, SchemaUnit
+from lakerunner_query.protocol.units import Missing
 from resources.duckdb import DuckSession
 from resources.index.job_types import QueryJob
+from resources.index.types import Segment
 from resources.lake.timecut import SECOND_NS
 
 EXPLANATION = pa.schema([("plan", pa.string())])
@@ -131,8 +135,7 @@ class LakeQL:
         query = await self._engine.prepare(
             LAKEQL, as_sql(text), asked, asked.now_ns, is_explained=is_explained
         )
-        desk = await asyncio.to_thread(self._desk, text)
-        answer = Answer(self._engine, query, desk, self._desks, self.jobs)
+        answer = Answer(self._engine, query, Desk(self._open_session, text), self._desks, self.jobs)
         try:
             await answer.bind(await self._all_types(query), await self._catalogues(query))
         except BaseException:
@@ -140,10 +143,9 @@ class LakeQL:
             raise
         return answer
 
-    def _desk(self, text: str) -> Desk:
+    def _open_session(self) -> DuckSession:
         with self._lock:
-            session = self._session()
-        return Desk(session, text)
+            return self._session()
 
     async def _all_types(self, query: LakeQuery) -> dict[int, dict[str, str]]:
         """Return the columns of every table: those of its own, and those its segments add."""
@@ -151,7 +153,7 @@ class LakeQL:
             read.number: {one.name: one.type for one in read.table.columns} for read in query.plan.tables
         }
         units = list(schema_units(query))
-        known = [self._types.get(_key(unit)) for _, unit in units]
+        known = [self._types.get(schema_key(unit)) for _, unit in units]
         wanted = [unit for (_, unit), types in zip(units, known, strict=True) if types is None]
         if wanted:
             sink = Tables()
@@ -161,11 +163,11 @@ class LakeQL:
                 if len(self._types) > 4_096:
                     self._types.clear()
                 if not sink.missing:
-                    self._types[_key(unit)] = _types_of(schema)
+                    self._types[schema_key(unit)] = _types_of(schema)
             fresh = iter([_types_of(schema) for schema in told])
             known = [next(fresh) if types is None else types for types in known]
         for (number, _), types in zip(units, known, strict=True):
-            _unite(found[number], types or {})
+            unite_types(found[number], types or {})
         return found
 
     async def _catalogues(self, query: LakeQuery) -> dict[int, pa.Table]:
@@ -192,6 +194,7 @@ class LakeQL:
         lines = [self._engine.explain(answer.query)]
         for scan in answer.bound.scans:
             lines.append(f"scan {scan.number}, {scan.form}: {scan.sql}")
+            lines += ["  segments that lie whole in the interval are not read"] * bool(scan.facts)
             lines += [f"  only rows with {one.column} among {len(one.values)} values" for one in scan.keys]
         lines += [
             f"scan {flow.target} may be narrowed to {flow.column} of scan {flow.source}"
@@ -201,21 +204,8 @@ class LakeQL:
         return "\n".join((*lines, *answer.notices))
 
 
-def _key(unit: SchemaUnit) -> tuple[str, tuple[str, ...]]:
-    return unit.table, tuple(one.segment_id for one in unit.segments)
-
-
 def _types_of(schema: pa.Schema) -> dict[str, str]:
     return {one.name: duck_type(one.type) for one in schema}
-
-
-def _unite(found: dict[str, str], types: Mapping[str, str]) -> None:
-    """Add columns; those of one name but for case are one, spelled as the first."""
-    spelled = {name.lower(): name for name in found}
-    for name, kind in types.items():
-        known = spelled.setdefault(name.lower(), name)
-        if found.setdefault(known, kind) != kind:
-            found[known] = "VARCHAR"
 
 
 class Answer:
@@ -248,8 +238,9 @@ class Answer:
         await self.close()
 
     async def close(self) -> None:
-        self._desk.interrupt()
-        await asyncio.to_thread(self._desk.close)
+        if self._desk.is_open:
+            self._desk.interrupt()
+            await asyncio.to_thread(self._desk.close)
         if self.job is not None and self.job.is_under_way and not self.query.request.keep:
             assert self._jobs is not None  # noqa: S101 - a job came from it
             await self._jobs.cancel(self.job.org, self.job.job_id)
@@ -345,8 +336,7 @@ class Answer:
         if self.job is None:
             try:
                 await self._scan_all()
-                reader = await self._run(self._desk.execute, self.bound.tree)
-                first = await self._run(next_batch, reader)
+                reader, batches = await self._run(self._desk.execute, self.bound.tree)
             except TooLargeError as error:
                 if self._jobs is None or self.query.request.engine != "auto":
                     raise
@@ -358,9 +348,10 @@ class Answer:
                     yield batch
             return
         with reader:
-            while first is not None:
-                yield self._shown(first)
-                first = await self._run(next_batch, reader)
+            while (batch := batches.pop(0)) is not None:
+                yield self._shown(batch)
+                if not batches:
+                    batches.append(await self._run(next_batch, reader))
 
     async def _from_spark(self) -> AsyncGenerator[pa.RecordBatch, None]:
         """Wait for the job and yield its result."""
@@ -392,6 +383,8 @@ class Answer:
         for scan in driving_first(self.bound, self.plan.reads):
             keys = await self._keys_for(scan, done)
             segments = self.query.segments[places[scan.number]]
+            if scan.facts and not keys:
+                segments = await self._take_known(scan, segments)
             cut = scan_cut(self.query, scan, segments, keys, self._engine.workers)
             sink, before = Tables(scan.enough), dict(self.statistics)
             if cut.ahead:
@@ -403,6 +396,13 @@ class Answer:
                 done[scan.number] = scan
             self.missing.update(sink.missing)
             self._count(sink, before)
+
+    async def _take_known(self, scan: Scan, segments: Sequence[Segment]) -> tuple[Segment, ...]:
+        """Insert what the index knows; return segments that workers must read."""
+        whole, cut = divide(scan.read, segments)
+        if whole:
+            await self._run(self._desk.insert, scan.name, known_part(scan.facts, whole))
+        return tuple(cut)
 
     def _count(self, sink: Tables, before: Mapping[str, int]) -> None:
         """Add what a scan has read so far."""

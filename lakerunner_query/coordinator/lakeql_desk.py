@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from types import TracebackType
 
 import duckdb
@@ -29,6 +30,8 @@ from lakerunner_query.plan.lakeql_pushdown import MOST_KEYS, Scan
 from resources.duckdb import DuckSession
 
 BATCH_ROWS = 8_192
+NOTHING = '"NULL"'
+"""Type of a column of nulls alone."""
 DESKS, MOST_WAITING = 4, 200
 """Statements that DuckDB works on at a time, and steps of one organisation that may wait for it."""
 _NAMED = re.compile(
@@ -40,16 +43,30 @@ _NAMED = re.compile(
 class Desk:
     """The connection of one statement; one thread at a time uses it."""
 
-    def __init__(self, session: DuckSession, text: str) -> None:
+    def __init__(self, open_session: Callable[[], DuckSession], text: str) -> None:
+        """`open_session` is called by the first thread that works here: a first session takes a second."""
         self._text = text
-        self._opened = session.cursor()
-        self._cursor = self._opened.__enter__()
+        self._open_session = open_session
+        self._opened = ExitStack()
+        self._rows: tuple[TableColumn, ...] | None = None
+        """Columns of the table `rows`, while it is there."""
+        self._known: dict[tuple[str, tuple[TableColumn, ...]], list[tuple[str, str]] | None] = {}
+        """Types of statements over `rows` with such columns."""
+
+    @cached_property
+    def _cursor(self) -> duckdb.DuckDBPyConnection:
+        return self._opened.enter_context(self._open_session().cursor())
+
+    @property
+    def is_open(self) -> bool:
+        return "_cursor" in vars(self)
 
     def close(self) -> None:
-        self._opened.__exit__(None, None, None)
+        self._opened.close()
 
     def interrupt(self) -> None:
-        self._cursor.interrupt()
+        if self.is_open:
+            self._cursor.interrupt()
 
     def create(self, name: str, columns: Sequence[TableColumn]) -> None:
         listed = ", ".join(f"{_quoted(one.name)} {one.type}" for one in columns)
@@ -57,16 +74,26 @@ class Desk:
 
     def create_as(self, scan: Scan) -> None:
         """Create the table of a scan's result, with the types that DuckDB gives it."""
-        self.create("rows", scan.columns)
-        self._cursor.execute(f"CREATE OR REPLACE TEMP TABLE {scan.name} AS {scan.sql}")
+        if scan.form in {"rows", "first rows"}:
+            self.create(scan.name, scan.columns)
+            return
+        types = self._types_over_rows(scan.sql, scan.columns)
+        if types is not None and all(kind != NOTHING for _, kind in types):
+            self.create(scan.name, [TableColumn(*each) for each in types])
+        else:  # no column can be declared as one of nulls alone
+            self._cursor.execute(f"CREATE OR REPLACE TEMP TABLE {scan.name} AS {scan.sql}")
 
     def is_valid(self, sql: str, columns: Sequence[TableColumn]) -> bool:
-        self.create("rows", columns)
-        try:
-            self._cursor.execute(f"EXPLAIN {sql}").fetchall()
-        except duckdb.Error:
-            return False
-        return True
+        return self._types_over_rows(sql, columns) is not None
+
+    def _types_over_rows(self, sql: str, columns: Sequence[TableColumn]) -> list[tuple[str, str]] | None:
+        key = sql, tuple(columns)
+        if self._rows != key[1]:
+            self.create("rows", columns)
+            self._rows = key[1]
+        if key not in self._known:
+            self._known[key] = self.types(sql)
+        return self._known[key]
 
     def describe(self, tree: exp.Query) -> pa.Schema:
         """Return the columns of a statement over tables that are still empty."""
@@ -102,9 +129,13 @@ class Desk:
         ).fetchall()
         return None if len(rows) > MOST_KEYS else tuple(sorted(row[0] for row in rows))
 
-    def execute(self, tree: exp.Query) -> pa.RecordBatchReader:
+    def execute(self, tree: exp.Query) -> tuple[pa.RecordBatchReader, list[pa.RecordBatch | None]]:
+        """Return the result's reader, and what it brings first: all of a small result, and None behind it."""
         with self._errors(tree):
-            return self._cursor.sql(tree.sql(DIALECT)).to_arrow_reader(BATCH_ROWS)
+            reader = self._cursor.sql(tree.sql(DIALECT)).to_arrow_reader(BATCH_ROWS)
+        first = next_batch(reader)
+        is_small = first is not None and first.num_rows < BATCH_ROWS
+        return reader, [first, next_batch(reader)] if is_small else [first]
 
     def _errors(self, tree: exp.Query) -> _Errors:
         return _Errors(self._text, tree)

@@ -5,7 +5,7 @@ What drives them stands in `lakeql`: a statement runs several cuts over the segm
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -148,6 +148,19 @@ def schema_units(query: LakeQuery) -> Iterator[tuple[int, SchemaUnit]]:
             part = segments[at : at + SCHEMA_SEGMENTS]
             affinity = hour_affinity(query.request.org, read.table.dataset, part)
             yield read.number, SchemaUnit(affinity, read.table.name, tuple(map(segment_ref, part)))
+
+
+def schema_key(unit: SchemaUnit) -> tuple[str, tuple[str, ...]]:
+    return unit.table, tuple(one.segment_id for one in unit.segments)
+
+
+def unite_types(found: dict[str, str], types: Mapping[str, str]) -> None:
+    """Add columns; those of one name but for case are one, spelled as the first."""
+    spelled = {name.lower(): name for name in found}
+    for name, kind in types.items():
+        known = spelled.setdefault(name.lower(), name)
+        if found.setdefault(known, kind) != kind:
+            found[known] = "VARCHAR"
 
 
 def scan_cut(

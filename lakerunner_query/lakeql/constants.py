@@ -32,6 +32,20 @@ def integer_of(node: exp.Expr) -> int | None:
     return _number(f"CAST({node.sql('duckdb')} AS HUGEINT)")
 
 
+def type_of(node: exp.Expr) -> str:
+    """Return DuckDB's name of a constant's type; empty where it has none.
+
+    >>> type_of(exp.maybe_parse("5 - 0.5", dialect="duckdb"))
+    'DECIMAL(12,1)'
+    """
+    with _lock:
+        try:
+            row = _session().execute(f"SELECT typeof({node.sql('duckdb')})").fetchone()
+        except duckdb.Error:
+            return ""
+    return "" if row is None else str(row[0])
+
+
 def _number(sql: str) -> int | None:
     with _lock:
         try:

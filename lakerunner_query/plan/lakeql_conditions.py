@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from lakerunner_query.lakeql.constants import NS_PER_US, integer_of, is_constant, time_of
+from lakerunner_query.lakeql.constants import NS_PER_US, integer_of, is_constant, time_of, type_of
 from lakerunner_query.lakeql.tables import TIMESTAMP, LakeTable
 from resources.lake.terms import alternatives
 
@@ -27,6 +27,9 @@ _MIRRORED: dict[type[exp.Expr], type[exp.Binary]] = {
     exp.LTE: exp.GTE,
     exp.EQ: exp.EQ,
 }
+_TIME_TYPES = frozenset({"TIMESTAMP", "DATE", "TIMESTAMP WITH TIME ZONE"})
+_INTEGERS = frozenset({"INTEGER", "BIGINT", "HUGEINT"})
+"""Types of constants with which times are compared as they are."""
 _BUCKETS = frozenset({"time_bucket", "date_trunc", "timestamptrunc", "timestamp_trunc", "date_bin"})
 """Functions whose value is never above their time."""
 
@@ -52,22 +55,53 @@ def interval_of(conditions: Sequence[exp.Expr]) -> Interval:
     return found
 
 
-def _bounds(condition: exp.Expr) -> Interval:
+def is_interval(condition: exp.Expr) -> bool:
+    """Tell whether a condition says no more than the bounds of time that are found in it."""
     inner = condition.unnest()
+    parts = _both_bounds(inner)
+    if parts is not None:
+        return all(map(is_interval, parts))
+    compared = _comparison(inner)
+    if compared is None:
+        return False
+    _, column, bound = compared
+    if not isinstance(column, exp.Column) or _bounds(inner) == Interval():
+        return False
+    is_text = isinstance(bound, exp.Literal) and bound.is_string
+    exact = _TIME_TYPES if column.name.lower() == TIMESTAMP else _INTEGERS
+    return (is_text and exact is _TIME_TYPES) or type_of(bound) in exact
+
+
+def _both_bounds(inner: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
+    """Return two conditions of which one is made; None where it is not."""
     if isinstance(inner, exp.And):
-        return _bounds(inner.left).within(_bounds(inner.right))
+        return inner.left, inner.right
     if isinstance(inner, exp.Between) and not inner.args.get("symmetric"):
         compared, low, high = (inner.args[key].copy() for key in ("this", "low", "high"))  # keep their parent
-        after = _bounds(exp.GTE(this=compared, expression=low))
-        return after.within(_bounds(exp.LTE(this=compared, expression=high)))
+        return exp.GTE(this=compared, expression=low), exp.LTE(this=compared.copy(), expression=high)
+    return None
+
+
+def _comparison(inner: exp.Expr) -> tuple[type[exp.Expr], exp.Expr, exp.Expr] | None:
+    """Return operator, column and constant, the column on the left; None for all else."""
     if type(inner) not in _MIRRORED:
-        return Interval()
+        return None
     kind: type[exp.Expr] = type(inner)
     column, bound = inner.this.unnest(), inner.expression
     if is_constant(column) and not is_constant(bound):
         kind, column, bound = _MIRRORED[kind], bound.unnest(), inner.this
-    if not is_constant(bound):
+    return (kind, column, bound) if is_constant(bound) else None
+
+
+def _bounds(condition: exp.Expr) -> Interval:
+    inner = condition.unnest()
+    parts = _both_bounds(inner)
+    if parts is not None:
+        return _bounds(parts[0]).within(_bounds(parts[1]))
+    compared = _comparison(inner)
+    if compared is None:
         return Interval()
+    kind, column, bound = compared
     bucketed = _bucket_of(column)
     name = (bucketed or column).name.lower()
     if not isinstance(bucketed or column, exp.Column) or name not in TIMES:

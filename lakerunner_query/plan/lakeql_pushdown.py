@@ -12,7 +12,7 @@ that a scan may bring one too many; DuckDB resolves names.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from sqlglot import exp
@@ -23,6 +23,7 @@ from lakerunner_query.lakeql.tables import TIMESTAMP, ColumnKeys, TableColumn
 from lakerunner_query.plan.lakeql import READ, LakePlan, Read, TableRead
 from lakerunner_query.plan.lakeql_attributes import Types
 from lakerunner_query.plan.lakeql_conditions import equalities, grouping_keys
+from lakerunner_query.plan.lakeql_facts import Fact, facts_of
 from lakerunner_query.plan.lakeql_joins import IDS, KeyFinder, KeyFlow, take_hints
 from lakerunner_query.plan.lakeql_parts import Split, is_aggregate, named
 from lakerunner_query.plan.lakeql_scopes import Scope
@@ -50,6 +51,8 @@ class Scan:
     is_newest_first: bool = False
     places: Mapping[str, str] = field(default_factory=dict)
     """Names in the result of columns of the table that are there."""
+    facts: tuple[Fact, ...] = ()
+    """Columns of the result, where the index has them of whole segments."""
 
     @property
     def name(self) -> str:
@@ -283,7 +286,9 @@ class _Maker:
             _rename(self.node)
 
         places = {key.name.lower(): f"k{n}" for n, key in enumerate(keys) if isinstance(key, exp.Column)}
-        return _Made(self._scan("parts", names or [TIMESTAMP], sql, places=places), rewrite)
+        scan = self._scan("parts", names or [TIMESTAMP], sql, places=places)
+        facts = () if keys else facts_of(split.partials.values(), self.read.table, self.read.conditions)
+        return _Made(replace(scan, facts=facts), rewrite)
 
     def _scan(
         self, form: Form, names: Sequence[str], sql: str, *, enough: int = 0, newest: bool = False,

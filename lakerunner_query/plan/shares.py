@@ -21,7 +21,7 @@ from resources.index.types import Segment
 
 EVEN = 1.15
 """A worker has up to this times its part before an hour goes to another."""
-AT_LEAST = 400_000
+AT_LEAST = 600_000
 """Rows below which another worker costs more than it saves."""
 
 

@@ -17,7 +17,7 @@ from lakerunner_query.lakeql.statement import parse
 from lakerunner_query.lakeql.tables import TABLES as LAKE_TABLES
 from lakerunner_query.lakeql.tables import TableColumn
 from lakerunner_query.plan.lakeql import LakePlan, LakeQLRequest, TableRead, plan_lakeql
-from lakerunner_query.plan.lakeql_conditions import interval_of
+from lakerunner_query.plan.lakeql_conditions import interval_of, is_interval
 from lakerunner_query.plan.lakeql_pushdown import Scan, bind, scan_name, with_scans
 from tests.support.query.random_sql import Statements
 from tests.support.query.random_tables import KEYS, TABLES
@@ -146,7 +146,7 @@ def run_in_parts(database: duckdb.DuckDBPyConnection, scan: Scan) -> None:
 
 
 def test_bounds_never_exclude_a_row_that_satisfies(database: duckdb.DuckDBPyConnection) -> None:
-    bounded = 0
+    bounded = exact = 0
     for number in range(600):
         statements = Statements(f"times{number}")
         tests = [
@@ -159,7 +159,13 @@ def test_bounds_never_exclude_a_row_that_satisfies(database: duckdb.DuckDBPyConn
         bounded += found.start_ns is not None or found.end_ns is not None
         rows = database.execute(f"SELECT ns FROM logs WHERE {where}").fetchall()
         assert all((found.start_ns or 0) <= ns <= (found.end_ns or 2**62) for (ns,) in rows), where
+        if is_interval(tree.args["where"].this):
+            exact += 1
+            bounds = found.start_ns or 0, found.end_ns or 2**62
+            inside = database.execute("SELECT ns FROM logs WHERE ns BETWEEN ? AND ?", bounds).fetchall()
+            assert sorted(rows) == sorted(inside), where
     assert bounded > 200
+    assert exact > 50
 
 
 @pytest.mark.parametrize(
@@ -187,6 +193,24 @@ def test_bounds(where: str, start: int | None, end: int | None) -> None:
     found = interval_of([tree.args["where"].this])
     bounds = [None if one is None else one - START_NS for one in (found.start_ns, found.end_ns)]
     assert bounds == [start, end]
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "timestamp > NULL::TIMESTAMP",
+        "timestamp > 'never'",
+        "tsns > 5.5",
+        "timestamp >= TIMESTAMP_NS '2026-01-01 01:00:00.000000500'",
+        "time_bucket(INTERVAL '1 hour', timestamp) >= '2026-01-01 01:00:00'",
+        "timestamp > '2026-01-01' AND message = ''",
+        "NOT timestamp < '2026-01-01'",
+        "timestamp > lower('2026-01-01')",
+    ],
+)
+def test_more_than_an_interval(where: str) -> None:
+    tree = parse(f"SELECT 1 FROM logs WHERE {where}", Context(0, 0, 0)).tree
+    assert not is_interval(tree.args["where"].this)
 
 
 def reads(sql: str) -> list[tuple[str, list[str], int]]:
