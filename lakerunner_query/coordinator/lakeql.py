@@ -53,6 +53,7 @@ from lakerunner_query.errors import (
     QueryTimeoutError,
     TooLargeError,
 )
+from lakerunner_query.lakeql.sketches import add_sketch_functions
 from lakerunner_query.lakeql.tables import TABLES, ColumnKeys, TableColumn
 from lakerunner_query.plan.lakeql import CatalogueRead, FunctionRead, LakeQLRequest, plan_lakeql
 from lakerunner_query.plan.lakeql_attributes import Types, spell_dotted, without_absent
@@ -93,6 +94,7 @@ class LakeQL:
         self._session = cache(session)
         self._window_s = window_s
         self._lock = threading.Lock()
+        self._has_functions = False
         self._types: dict[tuple[str, tuple[str, ...]], dict[str, str]] = {}
 
     def close(self) -> None:
@@ -145,7 +147,11 @@ class LakeQL:
 
     def _open_session(self) -> DuckSession:
         with self._lock:
-            return self._session()
+            found = self._session()
+            if not self._has_functions:
+                add_sketch_functions(found)
+                self._has_functions = True
+            return found
 
     async def _all_types(self, query: LakeQuery) -> dict[int, dict[str, str]]:
         """Return the columns of every table: those of its own, and those its segments add."""

@@ -25,6 +25,7 @@ from lakerunner_query.errors import (
 )
 from lakerunner_query.fairness import FairTurns, QueueFullError
 from lakerunner_query.lakeql.macros import DIALECT, LakeQLError, places_of, position_at
+from lakerunner_query.lakeql.sketches import CARDINALITY, SHOWN
 from lakerunner_query.lakeql.tables import TableColumn
 from lakerunner_query.plan.lakeql_pushdown import MOST_KEYS, Scan
 from resources.duckdb import DuckSession
@@ -229,7 +230,7 @@ def _sentence(reason: str) -> str:
 
 
 def _without_scans(reason: str) -> str:
-    return re.sub(r"\bscan_\d+\.", "", reason)
+    return re.sub(r"\bscan_\d+\.", "", reason).replace(CARDINALITY, SHOWN)
 
 
 def _readable(kind: pa.DataType) -> pa.DataType:

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from sqlglot import exp
 
 from lakerunner_query.errors import ParseError, Position
+from lakerunner_query.lakeql import sketches
 from resources.lake.timecut import SECOND_NS
 
 DIALECT = "duckdb"
@@ -81,6 +82,10 @@ def replace_functions(tree: exp.Query, now_ns: int, text: str) -> exp.Query:
     """Put in the time of the query, and spell functions of LakeQL with those of DuckDB."""
 
     def replace(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Filter) and _function_name(node.this) == sketches.SHOWN:
+            return _cardinality(node.this, node.expression.this, text)
+        if isinstance(node, exp.Window) and _function_name(node.this) == sketches.SHOWN:
+            raise LakeQLError(f"{sketches.SHOWN}() is no window function", position_of(node, text))
         name = _function_name(node)
         given = list(node.expressions) if isinstance(node, exp.Anonymous) else []
         match name, given:
@@ -98,11 +103,19 @@ def replace_functions(tree: exp.Query, now_ns: int, text: str) -> exp.Query:
                 return exp.Anonymous(this="time_bucket", expressions=[width, column])
             case "approx_topk", [_, _]:
                 return exp.Anonymous(this="approx_top_k", expressions=given)
+            case sketches.SHOWN, _:
+                return _cardinality(node, None, text)
         return node
 
     found = tree.transform(replace)
     assert isinstance(found, exp.Query)  # noqa: S101 - a query stays one
     return found
+
+
+def _cardinality(call: exp.Expr, condition: exp.Expr | None, text: str) -> exp.Expr:
+    if len(call.expressions) != 1:
+        raise LakeQLError(f"{sketches.SHOWN}() takes one column of sketches", position_of(call, text))
+    return sketches.cardinality_of(call.expressions[0], condition)
 
 
 def _word_search(name: str, column: exp.Expr, words: exp.Expr, text: str) -> exp.Expr:

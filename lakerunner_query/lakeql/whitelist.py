@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from lakerunner_query.errors import ParseError, Position
 from lakerunner_query.lakeql.macros import places_of
+from lakerunner_query.lakeql.sketches import CARDINALITY
 from lakerunner_query.lakeql.views import RELATIONS
 
 CATALOGUE = {
@@ -44,34 +45,35 @@ _NODES = frozenset(
 )
 FUNCTIONS = frozenset(
     """
-    abs acos acosh age any_value approx_count_distinct approx_quantile approx_top_k approx_topk arg_max
-    arg_min argmax argmin array_agg array_length array_slice array_to_string ascii asin asinh atan atan2
-    avg bit_and bit_count bit_length bit_or bit_xor bool_and bool_or cardinality cbrt ceil ceiling
-    century char_length chr coalesce concat concat_ws contains corr cos cosh cot count count_if
-    count_star countif covar_pop covar_samp cume_dist date_add date_bin date_diff date_part date_sub
-    date_trunc datediff datepart datetrunc day dayname dayofmonth dayofweek dayofyear decade degrees
-    dense_rank element_at ends_with entropy epoch epoch_ms epoch_ns epoch_us even exp extract favg first
-    first_value flatten floor fmod format_bytes from_hex fsum gcd greatest grouping grouping_id hash hex hour
-    histogram if ifnull instr isfinite isinf isnan isodow isoyear json_array json_array_length json_contains
-    json_exists json_extract json_extract_path json_extract_path_text json_extract_string json_keys
-    json_object json_type json_valid json_value kahan_sum kurtosis lag last last_day last_value lcase
-    lcm lead least left len length levenshtein list list_aggregate list_any_value list_avg list_concat
-    list_contains list_count list_distinct list_extract list_filter list_first list_has list_has_all
-    list_has_any list_indexof list_last list_max list_median list_min list_position list_reverse
-    list_reverse_sort list_slice list_sort list_sum list_transform list_unique list_value ln log log10
-    log2 lower lpad ltrim mad make_date make_time make_timestamp make_timestamp_ms make_timestamp_ns map
-    map_contains map_entries map_extract map_extract_value map_from_entries map_keys map_values matches
-    matches_any matches_term max max_by md5 mean median microsecond millisecond min min_by minute mod
-    mode month monthname nth_value ntile nullif octet_length ord percent_rank percentile_cont
-    percentile_disc pi position pow power prefix product quantile quantile_cont quantile_disc quarter
-    radians rank regexp_escape regexp_extract regexp_extract_all regexp_full_match regexp_like
-    regexp_matches regexp_replace regexp_split_to_array regr_count regr_intercept regr_r2 regr_slope
-    replace reverse right round round_even row row_number rpad rtrim second sem sha256 sign sin sinh
-    skewness split_part sqrt starts_with stddev stddev_pop stddev_samp strftime string_agg string_split
-    strlen strpos strptime struct_extract struct_pack substr substring suffix sum tan tanh time_bucket
-    to_days to_hex to_hours to_json to_microseconds to_milliseconds to_minutes to_months to_seconds
-    to_timestamp to_weeks to_years translate trim trunc try_strptime typeof ucase unhex unicode unnest
-    upper url_decode url_encode var_pop var_samp variance week weekday weekofyear wavg year yearweek
+    abs acos acosh age any_value approx_cardinality approx_count_distinct approx_quantile approx_top_k
+    approx_topk arg_max arg_min argmax argmin array_agg array_length array_slice array_to_string ascii
+    asin asinh atan atan2 avg bit_and bit_count bit_length bit_or bit_xor bool_and bool_or cardinality
+    cbrt ceil ceiling century char_length chr coalesce concat concat_ws contains corr cos cosh cot count
+    count_if count_star countif covar_pop covar_samp cume_dist date_add date_bin date_diff date_part
+    date_sub date_trunc datediff datepart datetrunc day dayname dayofmonth dayofweek dayofyear decade
+    degrees dense_rank element_at ends_with entropy epoch epoch_ms epoch_ns epoch_us even exp extract favg
+    first first_value flatten floor fmod format_bytes from_hex fsum gcd greatest grouping grouping_id hash
+    hex hour histogram if ifnull instr isfinite isinf isnan isodow isoyear json_array json_array_length
+    json_contains json_exists json_extract json_extract_path json_extract_path_text json_extract_string
+    json_keys json_object json_type json_valid json_value kahan_sum kurtosis lag last last_day last_value
+    lcase lcm lead least left len length levenshtein list list_aggregate list_any_value list_avg
+    list_concat list_contains list_count list_distinct list_extract list_filter list_first list_has
+    list_has_all list_has_any list_indexof list_last list_max list_median list_min list_position
+    list_reverse list_reverse_sort list_slice list_sort list_sum list_transform list_unique list_value ln
+    log log10 log2 lower lpad ltrim mad make_date make_time make_timestamp make_timestamp_ms
+    make_timestamp_ns map map_contains map_entries map_extract map_extract_value map_from_entries map_keys
+    map_values matches matches_any matches_term max max_by md5 mean median microsecond millisecond min
+    min_by minute mod mode month monthname nth_value ntile nullif octet_length ord percent_rank
+    percentile_cont percentile_disc pi position pow power prefix product quantile quantile_cont
+    quantile_disc quarter radians rank regexp_escape regexp_extract regexp_extract_all regexp_full_match
+    regexp_like regexp_matches regexp_replace regexp_split_to_array regr_count regr_intercept regr_r2
+    regr_slope replace reverse right round round_even row row_number rpad rtrim second sem sha256 sign sin
+    sinh skewness split_part sqrt starts_with stddev stddev_pop stddev_samp strftime string_agg
+    string_split strlen strpos strptime struct_extract struct_pack substr substring suffix sum tan tanh
+    time_bucket to_days to_hex to_hours to_json to_microseconds to_milliseconds to_minutes to_months
+    to_seconds to_timestamp to_weeks to_years translate trim trunc try_strptime typeof ucase unhex unicode
+    unnest upper url_decode url_encode var_pop var_samp variance week weekday weekofyear wavg year
+    yearweek
     """.split()  # noqa: SIM905 - a list of three hundred lines
 )
 """Functions by the names that DuckDB or LakeQL knows."""
@@ -172,7 +174,7 @@ def _check_function(node: exp.Func, text: str) -> None:
         return
     name = _name(node)
     if isinstance(node, exp.Anonymous):
-        is_known = name in FUNCTIONS
+        is_known = name in FUNCTIONS or name == CARDINALITY
     else:
         is_known = type(node).__name__ in _SYNTAX or type(node) in _classes()
     if not is_known:

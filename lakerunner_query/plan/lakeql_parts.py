@@ -3,6 +3,7 @@
     avg(x)              ->  SUM(x) AS a0, COUNT(x) AS a1              SUM(a0) / SUM(a1)
     count(DISTINCT x)   ->  LIST(DISTINCT x) AS a0                    distinct members of all lists
     count(DISTINCT (x, tsns))    ->  COUNT(DISTINCT (x, tsns)) AS a0  SUM(a0): units are disjoint in time
+    approx_cardinality(x)        ->  the union of the part's sketches  the estimate of the union of these
 
 An aggregate that has no such form is computed from rows.
 """
@@ -16,6 +17,7 @@ from itertools import pairwise
 from sqlglot import exp
 
 from lakerunner_query.lakeql.macros import DIALECT
+from lakerunner_query.lakeql.sketches import UNION, cardinality_of, is_cardinality
 
 _SAME = {
     "Min": "MIN", "Max": "MAX", "AnyValue": "ANY_VALUE", "LogicalAnd": "BOOL_AND", "LogicalOr": "BOOL_OR",
@@ -95,6 +97,9 @@ class Split:
         def replace(one: exp.Expr) -> exp.Expr:
             if one.sql(DIALECT) in texts:
                 return exp.column(f"k{texts.index(one.sql(DIALECT))}")
+            if is_cardinality(one):
+                united = exp.Anonymous(this=UNION, expressions=[one.expressions[0].copy()])
+                return cardinality_of(exp.column(self._part(united)))
             if isinstance(one, exp.Filter | exp.AggFunc | exp.WithinGroup | exp.Order):
                 return self._merged(one) if not isinstance(one, exp.Order) else one
             return one

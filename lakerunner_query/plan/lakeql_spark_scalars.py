@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from lakerunner_query.errors import QueryError
 from lakerunner_query.lakeql.macros import DIALECT
+from lakerunner_query.lakeql.sketches import SHOWN, is_cardinality
 from lakerunner_query.plan.lakeql_parts import is_aggregate
 from lakerunner_query.plan.lakeql_spark_functions import is_number
 from lakerunner_query.plan.lakeql_views import VIEW
@@ -101,6 +102,8 @@ class Scalars:
         key = around.keys.get(node.sql(DIALECT)) if around.keys else None
         if key is not None:
             return key.copy()
+        if is_cardinality(node):
+            raise refused(f"{SHOWN}()")
         if isinstance(node, exp.Paren):
             return exp.Paren(this=self.scalar(node.this, around))
         if isinstance(node, exp.Column | exp.Boolean | exp.Null | exp.Literal):

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from lakerunner_query.errors import InvalidRequestError
+from lakerunner_query.lakeql.sketches import add_sketch_functions
 from lakerunner_query.worker.tables.columns import QUANTILE_FUNCTION, QUANTILES
 from resources.duckdb import DuckSession
 from resources.lake import rollup_columns as rollups
@@ -71,7 +72,8 @@ def _nodes(value: object) -> Iterator[dict[str, Any]]:
 
 
 def add_functions(session: DuckSession) -> None:
-    """Add the quantiles of rollups to DuckDB, once for all cursors."""
+    """Add the quantiles of rollups and unions of sketches to DuckDB, once for all cursors."""
+    add_sketch_functions(session)
     kinds: list[Any] = ["BIGINT", *["DOUBLE"] * 5, "BIGINT", "BLOB"]
     with _REGISTERING, session.cursor() as cursor:
         known = cursor.execute(
