@@ -5,7 +5,7 @@ export const KEYWORDS = `ALL AND ANY AS ASC BETWEEN BY CASE CAST CROSS DESC DESC
   VALUES WHEN WHERE WINDOW WITH`.split(/\s+/);
 /** What is offered of LakeQL's functions, with what they take. */
 export const FUNCTIONS = Object.fromEntries(`count(*)|sum(x)|min(x)|max(x)|avg(x)|median(x)|mode(x)|stddev(x)|any_value(x)|first(x)|last(x)|arg_max(x, by)|arg_min(x, by)
-  |count_if(condition)|bool_and(x)|bool_or(x)|string_agg(text, ', ')|list(x)|quantile_cont(x, 0.95)|approx_quantile(x, 0.95)|approx_count_distinct(x)|approx_top_k(x, 10)
+  |count_if(condition)|bool_and(x)|bool_or(x)|string_agg(text, ', ')|list(x)|quantile_cont(x, 0.95)|approx_quantile(x, 0.95)|approx_count_distinct(x)|approx_top_k(x, 10)|approx_cardinality(sketch)
   |corr(y, x)|histogram(x)|time_bucket(INTERVAL '1 minute', timestamp)|date_trunc('minute', timestamp)|date_bin(INTERVAL '5 minutes', timestamp)|date_diff('second', a, b)
   |date_part('hour', timestamp)|epoch(timestamp)|epoch_ms(x)|epoch_ns(x)|to_timestamp(seconds)|strftime(timestamp, '%H:%M')|strptime(text, '%Y-%m-%d')|dayname(x)|hour(x)|minute(x)|second(x)
   |matches(text, 'all words')|matches_any(text, 'any word')|matches_term(text, 'term')|contains(text, 'part')|starts_with(text, 'start')|ends_with(text, 'end')
