@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -269,6 +269,10 @@ class Engine:
     def workers(self) -> int:
         """Number of workers that there are."""
         return self._dispatcher.count
+
+    async def ingest_losses(self, org: str, start_ns: int, end_ns: int) -> list[Mapping[str, object]]:
+        """Count by signal what objects that arrived in an interval brought, and what was not kept."""
+        return await self._locator.ingest_losses(org, start_ns, end_ns)
 
     async def prepare(
         self,

@@ -42,8 +42,8 @@ from lakerunner_query.coordinator.lakeql_sources import (
     as_sql,
     catalogue,
     columns_of,
-    metric_facts,
     read_function,
+    read_semantics,
 )
 from lakerunner_query.coordinator.lakeql_spark import brings_too_much, make_handover
 from lakerunner_query.coordinator.languages import LAKEQL
@@ -71,7 +71,6 @@ from lakerunner_query.protocol.units import Missing
 from resources.duckdb import DuckSession
 from resources.index.job_types import QueryJob
 from resources.index.types import Segment
-from resources.lake.timecut import SECOND_NS
 
 EXPLANATION = pa.schema([("plan", pa.string())])
 """Columns of EXPLAIN."""
@@ -186,14 +185,10 @@ class LakeQL:
             for name in TABLES if read.name == "information_schema.columns" else ():
                 one = await self._engine.prepare(LAKEQL, f"SELECT * FROM {name}", request)
                 types[name] = (await self._all_types(one))[0]
-            end_ns = request.end_ns or request.now_ns
-            start_ns = request.start_ns or end_ns - request.window_s * SECOND_NS
-            facts = (
-                await metric_facts(self._engine, request, start_ns, end_ns)
-                if read.name == "table_semantics"
-                else ()
+            is_listed = read.name != "table_semantics"
+            found[read.number] = (
+                catalogue(read.name, types) if is_listed else await read_semantics(self._engine, request)
             )
-            found[read.number] = catalogue(read.name, types, facts)
         return found
 
     def _describe_plan(self, answer: Answer) -> str:

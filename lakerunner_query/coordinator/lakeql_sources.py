@@ -27,6 +27,7 @@ from lakerunner_query.errors import InvalidRequestError, QueryError
 from lakerunner_query.gotext.durations import go_nanoseconds
 from lakerunner_query.lakeql.macros import DIALECT
 from lakerunner_query.lakeql.statement import is_sql
+from lakerunner_query.lakeql.tables import TABLES
 from lakerunner_query.lakeql.views import RELATIONS, VIEWS
 from lakerunner_query.logql.lang.parser import parse_cached as parse_logql
 from lakerunner_query.plan.lakeql import FunctionRead, LakeQLRequest
@@ -34,6 +35,7 @@ from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.protocol.answers import MetricFact
 from lakerunner_query.protocol.units import Missing
 from lakerunner_query.vectors.vector import NAME, Labels
+from resources.lake.frequency import AS_SENT
 from resources.lake.timecut import SECOND_NS
 
 NS_PER_MS = 1_000_000
@@ -72,9 +74,13 @@ LISTED_TABLES = pa.schema(
 SEMANTICS = pa.schema(
     [
         ("table_name", pa.string()), ("metric_name", pa.string()), ("type", pa.string()),
-        ("unit", pa.string()), ("description", pa.string()),
+        ("unit", pa.string()), ("description", pa.string()), ("temporality", pa.string()),
+        ("rows", pa.int64()), ("rejected", pa.int64()), ("quarantined", pa.int64()),
+        ("parked_objects", pa.int64()), ("reason", pa.string()),
     ]
 )  # fmt: skip
+"""A row for each metric, and one for each table with what ingestion took and could not keep."""
+_LOSSES = ("rows", "rejected", "quarantined", "parked_objects", "reason")
 CATALOG, SCHEMA = "lakerunner", "public"
 
 
@@ -186,9 +192,7 @@ def _step_ns(text: str, width_ns: int) -> int:
     return found // NS_PER_MS * NS_PER_MS
 
 
-def catalogue(
-    name: str, types: Mapping[str, Mapping[str, str]], facts: Sequence[MetricFact] = ()
-) -> pa.Table:
+def catalogue(name: str, types: Mapping[str, Mapping[str, str]]) -> pa.Table:
     """Return a relation about the tables; `types` are columns by table, as workers told them."""
     if name == "information_schema.tables":
         rows = [
@@ -196,10 +200,6 @@ def catalogue(
             for one in RELATIONS.values()
         ]
         return _table(rows, LISTED_TABLES)
-    if name == "table_semantics":
-        return _table(
-            [("metrics", one.name, one.type, one.unit, one.description) for one in facts], SEMANTICS
-        )
     columns = []
     for table in RELATIONS.values():
         meanings = {one.name: one.meaning for one in table.columns}
@@ -210,13 +210,34 @@ def catalogue(
     return _table(columns, COLUMNS)
 
 
-async def metric_facts(
-    engine: Engine, request: LakeQLRequest, start_ns: int, end_ns: int
-) -> list[MetricFact]:
+async def read_semantics(engine: Engine, request: LakeQLRequest) -> pa.Table:
+    """Return `table_semantics` for the interval of the request."""
+    end_ns = request.end_ns or request.now_ns
+    start_ns = request.start_ns or end_ns - request.window_s * SECOND_NS
     asked = SeriesRequest(
         request.org, start_ns // NS_PER_MS, end_ns // NS_PER_MS, timeout_s=request.timeout_s
     )
-    return (await engine.ask(languages.METADATA, asked)).facts
+    facts = (await engine.ask(languages.METADATA, asked)).facts
+    return semantics(facts, await engine.ingest_losses(request.org, start_ns, end_ns))
+
+
+def semantics(facts: Sequence[MetricFact], losses: Sequence[Mapping[str, object]]) -> pa.Table:
+    """Put what is known of metrics below what ingestion took of each signal and could not keep."""
+    tables = {one.signal.value: one.name for one in TABLES.values() if one.frequency_ms == AS_SENT}
+    blank = (None,) * len(_LOSSES)
+    rows: list[tuple[object, ...]] = [
+        (
+            tables[str(one["signal"])],
+            *[None] * 5,
+            *(one[name] or None if name == "reason" else one[name] for name in _LOSSES),
+        )
+        for one in losses
+    ]
+    rows += [
+        ("metrics", one.name, one.type, one.unit, one.description, one.temporality or None, *blank)
+        for one in facts
+    ]
+    return _table(rows, SEMANTICS)
 
 
 def _table(rows: Iterable[tuple[object, ...]], schema: pa.Schema) -> pa.Table:

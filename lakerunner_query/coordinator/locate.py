@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -190,6 +190,11 @@ class Locator:
                 self._keys.clear()
             self._keys[key_hash] = now, found
         return found
+
+    async def ingest_losses(self, org: str, start_ns: int, end_ns: int) -> list[Mapping[str, object]]:
+        """Count what ingestion could not keep; while the index is away nobody knows."""
+        asking = partial(self._index.ingest_losses, org, _in_range(start_ns), _in_range(end_ns))
+        return await self._ask_or_recall(asking, lambda: None)
 
     async def metric_families(self, org: str, since_ms: int, metric: str) -> list[MetricFamily]:
         """List what remote write told of metric families lately; `metric` narrows it to that one."""

@@ -101,6 +101,8 @@ class MetricFact(msgspec.Struct, frozen=True, order=True):
     """Type, as in Prometheus: `counter`, `gauge`, `histogram`, ..."""
     unit: str
     description: str
+    temporality: str = ""
+    """`cumulative` or `delta`, where samples say so."""
 
 
 class MetadataAnswer(msgspec.Struct, frozen=True):

@@ -144,6 +144,12 @@ class QueryIndex(KeyIndex, MetadataIndex, JobRequestIndex, Protocol):
         Segments of two moments hold the same rows twice, or not at all, when a compaction commits in between.
         """
 
+    def ingest_losses(self, org: str, start_ns: int, end_ns: int) -> list[Mapping[str, object]]:
+        """Count by signal what objects brought that arrived in the hours of an interval, and what was lost.
+
+        Rows, `rejected` records, `quarantined` rows, `parked_objects`, and the `reason` of the newest loss.
+        """
+
     def survey(
         self,
         questions: Sequence[SegmentQuery],

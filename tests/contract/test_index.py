@@ -315,6 +315,30 @@ def test_an_object_alone_is_parked_after_its_last_try_and_retried_on_request(ind
     assert index.plan_batches(Signal.LOGS, one_batch) == 1
 
 
+def test_losses_are_counted_by_signal_and_hour_of_arrival(index: Index) -> None:
+    (claim,) = claim_all(index, "a", "b")
+    first, second = claim.inputs
+    index.publish(
+        Publication(
+            claim,
+            (segment(1),),
+            (ObjectDone(first.object_id, "e1", 5, 2, 1, ((HOUR, 5),), "line 3: no JSON"),),
+            (ObjectFailed(second.object_id, "truncated at byte 7"),),
+            hours=(HOUR,),
+        )
+    )
+    found = {"signal": "logs", "rows": 5, "rejected": 2, "quarantined": 1, "parked_objects": 0}
+    assert index.ingest_losses("acme", HOUR + 1, HOUR + 1) == [{**found, "reason": "line 3: no JSON"}]
+    (claim,) = claim_all(index, "c")
+    index.publish(
+        Publication(claim, (), failed=(ObjectFailed(claim.inputs[0].object_id, "not OTLP"),), max_tries=1)
+    )
+    found["parked_objects"] = 1
+    assert index.ingest_losses("acme", 0, 2**62) == [{**found, "reason": "not OTLP"}]
+    assert index.ingest_losses("acme", 0, HOUR) == []  # the hour begins behind its first nanosecond
+    assert index.ingest_losses("beta", 0, 2**62) == []
+
+
 def test_a_crash_bisects_until_the_culprit_is_alone_and_parked(index: Index) -> None:
     (claim,) = claim_all(index, "a", "b", "c")
     index.split(claim, "worker died", max_tries=1)

@@ -148,7 +148,7 @@ def unite_facts(stored: Sequence[MetricFact], told: Sequence[MetricFamily], metr
             for type_ in types.get(family, ())
         )
 
-    found = {fact for fact in stored if not is_told(fact.name)}
+    found = {msgspec.structs.replace(fact, temporality="") for fact in stored if not is_told(fact.name)}
     for each in told:
         name = metric or each.family
         if is_part(name.removeprefix(each.family), each.type):

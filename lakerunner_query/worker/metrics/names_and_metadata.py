@@ -26,8 +26,8 @@ from resources.duckdb import Cancellation
 from resources.lake.columns import CHQ_METRIC_TYPE
 
 NAME, TYPE, MONOTONIC = "metric_name", CHQ_METRIC_TYPE, "metric_is_monotonic"
-UNIT, DESCRIPTION = "metric_unit", "metric_description"
-_COLUMNS = (NAME, TYPE, MONOTONIC, UNIT, DESCRIPTION)
+UNIT, DESCRIPTION, TEMPORALITY = "metric_unit", "metric_description", "metric_temporality"
+_COLUMNS = (NAME, TYPE, MONOTONIC, UNIT, DESCRIPTION, TEMPORALITY)
 _TYPES = {"exponential_histogram": "histogram"}
 """Names of types in Prometheus, where they differ; a sum is a counter or a gauge."""
 CACHED_SEGMENTS = 512
@@ -126,6 +126,5 @@ def _fact(row: dict[str, object]) -> MetricFact:
     kind = str(row[TYPE])
     if kind == "sum":
         kind = "counter" if row.get(MONOTONIC) else "gauge"
-    return MetricFact(
-        str(row[NAME]), _TYPES.get(kind, kind), str(row.get(UNIT) or ""), str(row.get(DESCRIPTION) or "")
-    )
+    texts = [str(row.get(name) or "") for name in (UNIT, DESCRIPTION, TEMPORALITY)]
+    return MetricFact(str(row[NAME]), _TYPES.get(kind, kind), *texts)

@@ -15,6 +15,7 @@ from resources.index.types import (
     SegmentQuery,
 )
 from resources.lake.layout import Signal
+from resources.lake.timecut import hour_start
 
 
 class Reading(MemoryPart):
@@ -50,6 +51,33 @@ class Reading(MemoryPart):
             for key, found in sorted(self._state.versions.items())
             if key[:3] == (org, signal, frequency_ms)
         ]
+
+    def ingest_losses(self, org: str, start_ns: int, end_ns: int) -> list[Mapping[str, object]]:
+        found: list[Mapping[str, object]] = []
+        first_ns, last_ns = hour_start(start_ns), hour_start(end_ns)
+        for signal in sorted(Signal):
+            mine = [
+                o
+                for o in self._state.objects.values()
+                if (o.notice.org, o.notice.signal) == (org, signal)
+                and first_ns <= o.notice.arrival_hour_ns <= last_ns
+            ]
+            done = [o.done for o in mine if o.done is not None]
+            parked = [o for o in mine if o.state is ObjectState.PARKED]
+            reasons = [(o.object_id, o.done.remark) for o in mine if o.done is not None and o.done.rejected]
+            reasons += [(o.object_id, o.error) for o in parked]
+            if mine:
+                found.append(
+                    {
+                        "signal": signal.value,
+                        "rows": sum(d.rows for d in done),
+                        "rejected": sum(d.rejected for d in done),
+                        "quarantined": sum(d.quarantined for d in done),
+                        "parked_objects": len(parked),
+                        "reason": max(reasons, default=(0, ""))[1],
+                    }
+                )
+        return found
 
     def pipeline_status(self) -> list[Mapping[str, object]]:
         pairs = sorted({(o.notice.org, o.notice.signal) for o in self._state.objects.values()})

@@ -9,6 +9,7 @@ from resources.index.postgres.connections import PostgresPart
 from resources.index.statements import load
 from resources.index.types import Backlog, Partition, RawObject, Segment
 from resources.lake.layout import Signal
+from resources.lake.timecut import hour_start
 
 SQL = load("reading")
 _LONG = ("terms", "label_names", "metric_names")
@@ -30,6 +31,11 @@ class Reading(PostgresPart):
     def partitions(self, org: str, signal: Signal, frequency_ms: int) -> list[Partition]:
         values = {"org": org, "signal": signal.value, "frequency_ms": frequency_ms}
         return [partition_of(row) for row in self._rows(SQL["partitions"], values)]
+
+    def ingest_losses(self, org: str, start_ns: int, end_ns: int) -> list[Mapping[str, object]]:
+        values = {"org": org, "first_ns": hour_start(start_ns), "last_ns": hour_start(end_ns)}
+        rows: list[Mapping[str, object]] = list(self._rows(SQL["ingest_losses"], values))
+        return rows
 
     def pipeline_status(self) -> list[Mapping[str, object]]:
         rows: list[Mapping[str, object]] = list(self._rows(SQL["pipeline_status"], {}))

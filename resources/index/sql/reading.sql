@@ -257,6 +257,24 @@ FROM lakerunner.raw_object AS o
 GROUP BY org_id, signal
 ORDER BY org_id, signal;
 
+-- name: ingest_losses
+SELECT
+    signal,
+    coalesce(sum(rows), 0)::bigint AS rows,
+    coalesce(sum(rejected), 0)::bigint AS rejected,
+    coalesce(sum(quarantined), 0)::bigint AS quarantined,
+    count(*) FILTER (WHERE state = 'parked') AS parked_objects,
+    coalesce(
+        (array_agg(error ORDER BY object_id DESC) FILTER (WHERE rejected > 0 OR state = 'parked'))[1], ''
+    ) AS reason
+FROM lakerunner.raw_object
+WHERE
+    org_id = %(org)s
+    AND signal IN ('logs', 'metrics', 'traces')
+    AND arrival_hour_ns BETWEEN %(first_ns)s AND %(last_ns)s
+GROUP BY signal
+ORDER BY signal;
+
 -- name: counters
 SELECT
     name,
