@@ -50,13 +50,14 @@ class LakeWriter:
         path.parent.mkdir(parents=True, exist_ok=True)
         identity = SegmentIdentity(ORG, COLLECTOR, "logs", hour, name)
         written = write_log_segment([table_of(part, self.segments)], path, identity)
-        self._publish(_segment(key, name, hour, written))
+        publish(self.index, segment_row(Signal.LOGS, key, name, hour, written))
         self.rows, self.bytes = self.rows + written.rows, self.bytes + written.bytes
 
-    def _publish(self, segment: Segment) -> None:
-        plan = BatchPlan(BatchKind.REBUILD, ORG, COLLECTOR, Signal.LOGS, segment.hour_ns)
-        claim = self.index.create_claimed(plan)
-        self.index.publish(Publication(claim, (segment,), hours=(segment.hour_ns,)))
+
+def publish(index: PostgresIndex, segment: Segment) -> None:
+    plan = BatchPlan(BatchKind.REBUILD, ORG, COLLECTOR, segment.signal, segment.hour_ns)
+    claim = index.create_claimed(plan)
+    index.publish(Publication(claim, (segment,), hours=(segment.hour_ns,)))
 
 
 def admit(index: PostgresIndex) -> None:
@@ -109,9 +110,9 @@ def _fixed(raw: np.ndarray) -> pa.Array:
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), count, [None, pa.py_buffer(raw.tobytes())])
 
 
-def _segment(key: str, name: str, hour: int, written: WrittenSegment) -> Segment:
+def segment_row(signal: Signal, key: str, name: str, hour: int, written: WrittenSegment) -> Segment:
     return Segment(
-        segment_id=name, key=key, org=ORG, collector=COLLECTOR, signal=Signal.LOGS, dataset="logs",
+        segment_id=name, key=key, org=ORG, collector=COLLECTOR, signal=signal, dataset=signal.value,
         frequency_ms=0, hour_ns=hour, width_ns=HOUR_NS, min_ns=written.min_ns, max_ns=written.max_ns,
         rows=written.rows, bytes=written.bytes, level=0, origin="", format_version=written.format_version,
         sort_version=written.sort_version, terms=written.terms, label_names=written.label_names,

@@ -127,16 +127,16 @@ def _measured(question: Question, ours: Ours, peers: Sequence[Peer], rounds: int
 
 
 def _asks(question: Question, ours: Ours, peers: Sequence[Peer]) -> dict[str, Ask]:
-    found = {SHOWN: _kept(ours.port, *question.loki, {"Api-Key": KEY})}
+    found = {SHOWN: asker(ours.port, *question.loki, {"Api-Key": KEY})}
     for peer in peers:
         if peer.name == VICTORIA:
-            found[VICTORIA] = _kept(peer.server.port, *question.victoria)
+            found[VICTORIA] = asker(peer.server.port, *question.victoria)
         elif question.for_loki:
-            found[LOKI] = _kept(peer.server.port, *question.loki)
+            found[LOKI] = asker(peer.server.port, *question.loki)
     return found
 
 
-def _kept(
+def asker(
     port: int, path: str, values: Mapping[str, object], headers: Mapping[str, str] | None = None
 ) -> Ask:
     """A question over a connection that stays open."""
@@ -185,7 +185,7 @@ def _counters(question: Question, ours: Ours) -> dict[str, Any]:
         events = _post(ours.port, "/api/v1/logs/query", body).split(b"\n\n")
         done = next(json.loads(each[6:]) for each in events if b'"type":"done"' in each)
         return dict(done["data"]["stats"])
-    stats = json.loads(_kept(ours.port, path, values, {"Api-Key": KEY})())["data"]["stats"]
+    stats = json.loads(asker(ours.port, path, values, {"Api-Key": KEY})())["data"]["stats"]
     return {"summary": stats.get("summary", {})}
 
 

@@ -14,19 +14,42 @@ OBJECT_SPANS = 20_000
 NAMES = ("GET /orders", "POST /cart", "SELECT orders", "redis GET", "charge", "publish", "render", "auth")
 
 
-def shop_spans(spans: int, seed: int = 13) -> Corpus:
+def shop_spans(
+    spans: int, seed: int = 13, start_ns: int = START_NS, width_ns: int = HOUR_NS - 60_000_000_000
+) -> Corpus:
     rng = random.Random(seed)
     objects = []
     traces = spans // SPANS_PER_TRACE
-    step = (HOUR_NS - 60_000_000_000) // traces
+    step = width_ns // traces
     first = 0
     for count in even(traces, max(1, round(spans / OBJECT_SPANS))):
         of_resource: list[list[bytes]] = [[] for _ in range(RESOURCES)]
         for trace in range(first, first + count):
-            _trace(rng, START_NS + 1 + trace * step, of_resource)
+            _trace(rng, start_ns + 1 + trace * step, of_resource)
         first += count
         objects.append(b"".join(_group(index, each) for index, each in enumerate(of_resource) if each))
     return Corpus("shop traces", tuple(objects), traces * SPANS_PER_TRACE)
+
+
+def large_trace(spans: int, seed: int, start_ns: int) -> tuple[bytes, Corpus]:
+    """Return the id and the objects of one trace; any earlier span is the parent of a span."""
+    rng = random.Random(seed)
+    trace_id = rng.randbytes(16)
+    ids: list[bytes] = []
+    objects = []
+    for count in even(spans, max(1, round(spans / OBJECT_SPANS))):
+        of_resource: list[list[bytes]] = [[] for _ in range(RESOURCES)]
+        for _ in range(count):
+            span_id = rng.randbytes(8)
+            parent = rng.choice(ids) if ids else b""
+            depth = 1 + len(ids) % (len(NAMES) - 1) if ids else 0
+            began = start_ns + 1 + len(ids) * 10_000
+            of_resource[rng.randrange(RESOURCES)].append(
+                message(2, _span(rng, trace_id, span_id, parent, began, rng.randrange(10**6), depth))
+            )
+            ids.append(span_id)
+        objects.append(b"".join(_group(index, each) for index, each in enumerate(of_resource) if each))
+    return trace_id, Corpus("large trace", tuple(objects), spans)
 
 
 def _group(resource: int, spans: list[bytes]) -> bytes:

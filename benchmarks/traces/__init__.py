@@ -1,0 +1,1 @@
+"""Traces of a lake against a live Tempo with the same spans."""
