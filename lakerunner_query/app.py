@@ -19,6 +19,8 @@ from litestar.exceptions import MethodNotAllowedException, NotFoundException
 from litestar.middleware import DefineMiddleware
 from litestar.openapi import OpenAPIConfig
 
+from lakerunner_query.api.jaeger.queries import jaeger_router
+from lakerunner_query.api.jaeger.render import respond_like_jaeger
 from lakerunner_query.api.lakerunner.logs import logql_router, logs_router
 from lakerunner_query.api.lakerunner.metrics import metrics_router, promql_router
 from lakerunner_query.api.lakerunner.queries import lakeql_router
@@ -69,7 +71,7 @@ HANDLERS = (
     page, asset, alive, ready, metrics, ping, lakeql_router, logs_router, logql_router, loki_router, tail,
     metrics_router,
     promql_router, prometheus_router, federation_router, home_router, healthy, ready_like_prometheus,
-    tempo_router,
+    tempo_router, jaeger_router,
 )  # fmt: skip
 
 DIALECTS: Mapping[str, Respond] = {
@@ -77,6 +79,7 @@ DIALECTS: Mapping[str, Respond] = {
     "/api/prom/": respond_like_loki,
     "/prometheus/": respond_like_prometheus,
     "/tempo/": respond_like_tempo,
+    "/jaeger/": respond_like_jaeger,
 }
 """Forms of errors by prefix, for paths and methods that no router has; routers bring their own handlers."""
 

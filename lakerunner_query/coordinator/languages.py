@@ -245,7 +245,7 @@ TRACE_METRICS: Language[TraceMetricsRequest, TracePlan, TraceMetricsAnswer, trac
     advice=traceql.SLOW,
 )
 
-TRACE: Language[spans.TraceRequest, None, TraceAnswer, spans.WholeTrace] = Language(
+TRACE: Language[spans.TraceRequest, None, TraceAnswer, spans.WholeTraces] = Language(
     name="trace by id",
     dataset=TRACES,
     plan=spans.plan_nothing,

@@ -22,10 +22,10 @@ SEGMENTS_PER_UNIT = 64
 
 @dataclass(frozen=True, slots=True)
 class TraceRequest:
-    """A trace, looked for within `[start_ns, end_ns]`."""
+    """Traces, looked for within `[start_ns, end_ns]`."""
 
     org: str
-    trace_id: bytes
+    trace_ids: tuple[bytes, ...]
     start_ns: int = MIN_NS
     end_ns: int = MAX_NS
     timeout_s: float = 0.0
@@ -44,7 +44,7 @@ class SpanTagsRequest:
     timeout_s: float = 0.0
 
 
-TraceQuery = PreparedQuery[TraceRequest, None, TraceAnswer, "WholeTrace"]
+TraceQuery = PreparedQuery[TraceRequest, None, TraceAnswer, "WholeTraces"]
 SpanTagsQuery = PreparedQuery[SpanTagsRequest, None, SpanTagsAnswer, "SpanTags"]
 
 
@@ -59,10 +59,10 @@ def look_up_range(_plan: None, request: TraceRequest | SpanTagsRequest) -> Looku
 
 def cut_trace(query: TraceQuery, workers: int, _: Limits) -> Cut:
     del workers
-    org, trace_id = query.request.org, query.request.trace_id
+    org, ids = query.request.org, query.request.trace_ids
     return all_at_once(
         [
-            TraceUnit(hour_affinity(org, TRACES, part), tuple(map(segment_ref, part)), (trace_id,))
+            TraceUnit(hour_affinity(org, TRACES, part), tuple(map(segment_ref, part)), ids)
             for part in _parts(query.distinct_segments)
         ]
     )
@@ -87,8 +87,8 @@ def _parts(segments: Sequence[Segment]) -> list[Sequence[Segment]]:
 
 
 @dataclass
-class WholeTrace(Collected):
-    """The spans of a trace that any worker found."""
+class WholeTraces(Collected):
+    """The spans of traces that any worker found."""
 
     data: TracesData = field(default_factory=TracesData)
     is_full = False
@@ -100,14 +100,14 @@ class WholeTrace(Collected):
         if answer.data:
             self.data.MergeFromString(answer.data)
 
-    def result(self) -> WholeTrace:
-        """Return the trace with each span once: parts that several workers read may share some."""
-        seen: set[tuple[bytes, int, int]] = set()
+    def result(self) -> WholeTraces:
+        """Return the traces with each span once: parts that several workers read may share some."""
+        seen: set[tuple[bytes, bytes, int, int]] = set()
         for resource in self.data.resource_spans:
             for scope in resource.scope_spans:
                 fresh = []
                 for span in scope.spans:
-                    identity = span.span_id, span.kind, span.start_time_unix_nano
+                    identity = span.trace_id, span.span_id, span.kind, span.start_time_unix_nano
                     if not span.span_id or identity not in seen:
                         seen.add(identity)
                         fresh.append(span)
@@ -117,8 +117,8 @@ class WholeTrace(Collected):
         return self
 
 
-def merge_trace(_query: TraceQuery, _limits: Limits) -> WholeTrace:
-    return WholeTrace()
+def merge_trace(_query: TraceQuery, _limits: Limits) -> WholeTraces:
+    return WholeTraces()
 
 
 @dataclass

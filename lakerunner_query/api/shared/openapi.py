@@ -29,6 +29,7 @@ TIMES = ("start", "end")
 RANGE = ("query!", "start!", "end!", "step!")
 EVALUATION = ("timeout", "lookback_delta", "limit", "stats", "partial_response")
 SELECTION = ("match[]*", *TIMES, "limit")
+JAEGER = ("prettyPrint", "partial_response")
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "/prometheus/api/v1/query": ("query!", "time", *EVALUATION),
     "/prometheus/api/v1/query_range": (*RANGE, *EVALUATION),
@@ -62,6 +63,17 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "/loki/api/v1/detected_field/{name}/values": ("query!", *TIMES, "since", "line_limit", "limit"),
     "/loki/api/v1/patterns": ("query!", *TIMES, "since", "step", "limit"),
     "/loki/api/v1/format_query": ("query!",),
+    "/jaeger/api/traces": (
+        "service", "operation", "tag*", "tags*", *TIMES, "lookback", "minDuration", "maxDuration", "limit",
+        "traceID*", "raw", *JAEGER,
+    ),
+    "/jaeger/api/traces/{trace}": (*TIMES, "raw", *JAEGER),
+    "/jaeger/api/services": JAEGER,
+    "/jaeger/api/services/{rest}": JAEGER,
+    "/jaeger/api/operations": ("service!", "spanKind", *JAEGER),
+    "/jaeger/api/dependencies": ("endTs", "lookback", "service", *JAEGER),
+    "/jaeger/api/v3/services": JAEGER,
+    "/jaeger/api/v3/operations": ("service!", "span_kind", *JAEGER),
     "/api/v1/logs/query": ("q!", "s", "e", "limit", "reverse", "fields*", "step", "summary", "last_event_id"),
     "/api/v1/metrics/query": ("q!", "s", "e", "step", "limit", "summary", "last_event_id"),
     "/api/v1/logs/tags": ("s", "e", "q", "limit"),

@@ -31,6 +31,11 @@ _PROMETHEUS = re.compile(
     r"|targets|format_query|parse_query|alertmanagers|scrape_pools|features|notifications|openapi\.yaml"
     r"|(?:status|targets)/[^/]+)|/federate|/-/(?:healthy|ready)"
 )
+_JAEGER = re.compile(
+    r"/api/(?:v3/)?(traces|services|services/.+/operations|operations|dependencies|trace-summaries"
+    r"|metrics/(?:latencies|calls|errors|minstep))"
+)
+_TRACE = re.compile(r"/api/(?:v[23]/)?traces/[^/]+")
 _OLD_LOKI = re.compile(r"/api/prom/(query|tail|series|label(?:/[^/]+/values)?)")
 CLOSE = 0.8
 """Likeness from which on a path is taken for a misspelling."""
@@ -44,17 +49,30 @@ def right_address(app: Litestar, method: str, path: str, ingress_port: int) -> s
     pushed = bare if bare in PUSH else OTHER_PUSHES.get(bare, "")
     if pushed:
         return f"this port answers queries, {ingress(ingress_port)} takes pushes: POST {pushed} there"
-    if _PROMETHEUS.fullmatch(bare):
-        return f"Prometheus' API lies under /prometheus here: ask {method} /prometheus{bare}"
-    if _OLD_LOKI.fullmatch(bare):
-        rest = bare.removeprefix("/api/prom/")
-        newer = "query_range" if rest == "query" else rest
-        return f"Loki's API lies under /loki/api/v1 here: ask {method} /loki/api/v1/{newer}"
+    prefix = _missing_prefix(method, bare)
+    if prefix:
+        return prefix
     close = difflib.get_close_matches(bare, (*_addresses(app), *PUSH), 1, CLOSE)
     if close:
         where = f"{ingress(ingress_port)} has" if close[0] in PUSH else "there is"
         return f"no {bare} here: {where} {close[0]}"
     return f"no {bare} here: the addresses are listed at /schema and in docs/reference/http-api.md"
+
+
+def _missing_prefix(method: str, bare: str) -> str:
+    """Return the sentence for a path of another product without the prefix that it has here."""
+    if _PROMETHEUS.fullmatch(bare):
+        return f"Prometheus' API lies under /prometheus here: ask {method} /prometheus{bare}"
+    if _JAEGER.fullmatch(bare):
+        return f"Jaeger's API lies under /jaeger here: ask {method} /jaeger{bare}"
+    if _TRACE.fullmatch(bare):
+        rest = bare.removeprefix("/api")
+        return f"traces lie under /tempo and /jaeger here: ask {method} /tempo/api{rest} or /jaeger/api{rest}"
+    if _OLD_LOKI.fullmatch(bare):
+        rest = bare.removeprefix("/api/prom/")
+        newer = "query_range" if rest == "query" else rest
+        return f"Loki's API lies under /loki/api/v1 here: ask {method} /loki/api/v1/{newer}"
+    return ""
 
 
 def ingress(port: int) -> str:

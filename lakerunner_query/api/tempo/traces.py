@@ -15,7 +15,7 @@ from lakerunner_query.api.shared.services import Services
 from lakerunner_query.api.tempo.params import Window, seconds_window, signed_window, tag_condition
 from lakerunner_query.api.tempo.render import reply
 from lakerunner_query.coordinator.languages import SPAN_TAGS, TRACE
-from lakerunner_query.coordinator.spans import SpanTags, SpanTagsRequest, TraceRequest, WholeTrace
+from lakerunner_query.coordinator.spans import SpanTags, SpanTagsRequest, TraceRequest, WholeTraces
 from lakerunner_query.errors import InvalidRequestError, NotFoundError, QueryError
 from lakerunner_query.gotext.strconv import LOGQL
 from lakerunner_query.plan.traceql import MAX_NS, MIN_NS
@@ -69,7 +69,7 @@ async def trace_with_status(
 
 async def _find(
     request: Request[Any, Any, Any], services: Services, fields: RequestFields, text: str
-) -> WholeTrace:
+) -> WholeTraces:
     digits = _HEX.match(text)
     end = digits.end() if digits else 0
     if end < len(text):
@@ -83,7 +83,7 @@ async def _find(
         raise InvalidRequestError(f"invalid value for mode {fields.text('mode')}")
     during = signed_window(fields) or Window(MIN_NS, MAX_NS)
     org = caller(request.state).org
-    asked = TraceRequest(org, bytes.fromhex(text.rjust(32, "0")), during.start_ns, during.end_ns)
+    asked = TraceRequest(org, (bytes.fromhex(text.rjust(32, "0")),), during.start_ns, during.end_ns)
     with services.watch("tempo"):
         return await unless_gone(request, services.engine.ask(TRACE, asked))
 
@@ -92,7 +92,7 @@ def _wants_protobuf(request: Request[Any, Any, Any]) -> bool:
     return PROTOBUF in request.headers.get("Accept", "")
 
 
-def _json(found: WholeTrace) -> dict[str, Any]:
+def _json(found: WholeTraces) -> dict[str, Any]:
     body: dict[str, Any] = MessageToDict(found.data)
     return body
 

@@ -40,12 +40,13 @@ def test_fields_are_of_paths_that_there_are(document: dict[str, Any]) -> None:
     assert not FIELDS.keys() - document["paths"].keys()
 
 
-@pytest.mark.parametrize("dialect", ["prometheus", "loki"])
+@pytest.mark.parametrize("dialect", ["prometheus", "loki", "jaeger"])
 def test_every_field_that_is_read_is_named(dialect: str) -> None:
     text = "\n".join(path.read_text() for path in (API / dialect).glob("*.py") if path.name != "tail.py")
     read = set(
         re.findall(
-            r'(?:fields\.text|fields\.all|_duration|_count|optional_time|_required)\((?:fields, )?"([^"]+)"',
+            r"(?:fields\.text|fields\.all|_duration|_count|_time|optional_time|_required|flag)"
+            r'\((?:fields, )?"([^"]+)"',
             text,
         )
     )

@@ -46,6 +46,27 @@ def test_prometheus_without_its_prefix(http: TestClient[Any], method: str, path:
 @pytest.mark.parametrize(
     ("path", "right"),
     [
+        ("/api/traces", "Jaeger's API lies under /jaeger here: ask GET /jaeger/api/traces"),
+        ("/api/services", "Jaeger's API lies under /jaeger here: ask GET /jaeger/api/services"),
+        (
+            "/api/services/a/operations",
+            "Jaeger's API lies under /jaeger here: ask GET /jaeger/api/services/a/operations",
+        ),
+        ("/api/dependencies", "Jaeger's API lies under /jaeger here: ask GET /jaeger/api/dependencies"),
+        (
+            "/api/traces/ab",
+            "traces lie under /tempo and /jaeger here: ask GET /tempo/api/traces/ab or /jaeger/api/traces/ab",
+        ),
+    ],
+)
+def test_jaeger_without_its_prefix(http: TestClient[Any], path: str, right: str) -> None:
+    answer = http.get(path)
+    assert (answer.status_code, answer.json()["message"]) == (404, right)
+
+
+@pytest.mark.parametrize(
+    ("path", "right"),
+    [
         ("/v1/logs", "/v1/logs"), ("/v1/metrics", "/v1/metrics"), ("/v1/traces/", "/v1/traces"),
         ("/otlp/v1/logs", "/otlp/v1/logs"), ("/api/v1/write", "/api/v1/write"),
         ("/api/v1/push", "/api/v1/write"),

@@ -1,0 +1,257 @@
+"""Jaeger's API over a small lake says what a Jaeger said of the same spans, as its clients ask for it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from litestar.testing import TestClient
+
+from lakerunner_query.api.jaeger import queries
+from lakerunner_query.app import create_app
+from lakerunner_query.coordinator import service_links
+from resources.lake.layout import Signal
+from tests.support.cooking_lake import HOUR, Lake, lake_in
+from tests.support.query.jaeger_shop import LARGE, MS, SMALL, US, add, recorded, shop, spans_of
+from tests.support.query.lake import start_workers
+
+pytestmark = pytest.mark.integration
+RECORDED = recorded()
+WINDOW = {"start": HOUR // US, "end": HOUR // US + 3_600_000_000}
+DURING = {"endTs": HOUR // MS + 3_600_000, "lookback": 3_600_000}
+LARGE_ID, SMALL_ID = LARGE.hex(), SMALL.hex()[16:]
+OTHERS = (
+    ("limit=0", "refused with 500 by that storage, with 400 by others and later versions"),
+    ("limit=-1", "the same"),
+    ("start=2&end=1", "later versions refuse it"),
+    ("%22error%22", "that storage reads the text as false: it finds spans without errors"),
+    ("tags=%7B%22a%22%3A1%7D", "the words about JSON are those of another parser"),
+    ("tags=%7B", "the same"),
+    ("dependencies?endTs=1767229200000&lookback=3600000", "that storage counts calls within a service"),
+)
+"""Recorded requests that are answered otherwise, which other tests look at, by their last characters."""
+
+
+@dataclass(frozen=True)
+class Api:
+    http: TestClient  # type: ignore[type-arg]
+    lake: Lake
+    org: str = "acme"
+
+    def ask(self, path: str, **params: Any) -> httpx.Response:
+        headers = {"Authorization": f"Bearer key-{self.org}"}
+        return self.http.get(f"/jaeger/api{path}", params=params or None, headers=headers)
+
+    def data(self, path: str, **params: Any) -> Any:
+        answer = self.ask(path, **params)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["data"]
+
+    def found(self, **params: Any) -> list[str]:
+        return [one["traceID"] for one in self.data("/traces", **{**WINDOW, **params})]
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    folder = tmp_path_factory.mktemp("jaeger")
+    lake = lake_in(folder)
+    lake.index.create_organisation("other")
+    for org in ("acme", "other"):
+        raw = hashlib.sha256(f"key-{org}".encode()).digest()
+        lake.index.create_api_key(org, "read", f"key-{org}", raw, None)
+    lake.arrive("shop", shop().SerializeToString(), HOUR, signal=Signal.TRACES, org="acme")
+    lake.cook(Signal.TRACES)
+    few = shop()
+    del few.resource_spans[:]
+    add(spans_of(few, ""), SMALL, 1, 0, "nameless", 2, 5, 1)
+    lake.arrive("few", few.SerializeToString(), HOUR, signal=Signal.TRACES, org="other")
+    lake.cook(Signal.TRACES)
+    data = folder / "data"
+    data.mkdir()
+    for stack in start_workers(data, folder / "lake", 2):
+        with TestClient(create_app(stack.settings, lake.index)) as http:
+            yield Api(http, lake)
+
+
+@pytest.fixture(autouse=True)
+def _now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists are of the last two days."""
+    monkeypatch.setattr("lakerunner_query.api.jaeger.names.time.time_ns", lambda: HOUR + 3_600_000 * MS)
+
+
+def is_compared(request: str) -> bool:
+    return not any(request.endswith(text) or f"{text}%3A" in request for text, _ in OTHERS)
+
+
+@pytest.mark.parametrize("request_", filter(is_compared, RECORDED))
+def test_answers_are_those_of_a_jaeger(api: Api, request_: str) -> None:
+    status, body = RECORDED[request_]
+    answer = api.ask(request_.removeprefix("GET /api"))
+    is_raw = "raw=true" in request_
+    mine, theirs = canonical(answer.json(), is_raw=is_raw), canonical(body, is_raw=is_raw)
+    assert (answer.status_code, mine) == (status, theirs)
+
+
+def canonical(body: dict[str, Any], *, is_raw: bool = False) -> dict[str, Any]:
+    """Leave out what a Jaeger answers in any order: services, operations, spans, numbers of processes.
+
+    Tags of raw traces stand as they were sent, which is not stored.
+    """
+    data = body["data"]
+    is_traces = bool(data) and isinstance(data[0], dict) and "spans" in data[0]
+    if is_traces:
+        data = [canonical_trace(one, is_sorted=is_raw) for one in data]
+    elif data:
+        data = sorted(data, key=json.dumps)
+    return {**body, "data": data or []}
+
+
+def canonical_trace(trace: dict[str, Any], *, is_sorted: bool) -> dict[str, Any]:
+    spans = [
+        {**one, "processID": trace["processes"][one["processID"]], "warnings": words(one["warnings"])}
+        for one in trace["spans"]
+    ]
+    spans.sort(key=lambda one: (one["startTime"], one["spanID"], one["operationName"]))
+    for span in spans:
+        span["tags"] = [{**one, "value": spelled(one["value"])} for one in span["tags"]]
+        lists = [span["tags"], span["processID"]["tags"], *(one["fields"] for one in span["logs"])]
+        for tags in lists if is_sorted else ():
+            tags.sort(key=lambda one: one["key"])
+    return {**trace, "spans": spans, "processes": len(trace["processes"])}
+
+
+def words(warnings: list[str] | None) -> list[str]:
+    """Spell a warning as later versions do."""
+    old, new = "invalid parent span IDs={}; ", "parent span ID={} is not in the trace; "
+    parts = [*old.split("{}"), *new.split("{}")]
+    return [
+        text.replace(parts[0], parts[2]).replace(parts[1], parts[3], 1) if text.startswith(parts[0]) else text
+        for text in warnings or ()
+    ]
+
+
+def spelled(value: object) -> object:
+    """Read JSON within a tag: Go escapes more characters."""
+    return json.loads(value) if isinstance(value, str) and value[:1] in {"[", "{"} else value
+
+
+def test_enough_is_compared() -> None:
+    assert len(list(filter(is_compared, RECORDED))) >= 50
+    assert all(any(not is_compared(one) and text in one for one in RECORDED) for text, _ in OTHERS)
+
+
+def test_grafana_s_data_source_gets_what_it_asks_for(api: Api) -> None:
+    assert api.data("/services") == ["cart", "db", "mail/queue", "web"]
+    assert api.data("/services/mail/queue/operations") == ["no kind", "receive", "send"]
+    found = api.found(
+        service="web", limit=20, tags=json.dumps({"http.status_code": "500"}), minDuration="1ms"
+    )
+    assert found == [LARGE_ID]
+    (trace,) = api.data(f"/traces/{LARGE_ID}", **WINDOW)
+    assert {one["processID"] for one in trace["spans"]} == set(trace["processes"])
+    links = api.data("/dependencies", **DURING)
+    assert [(one["parent"], one["child"], one["callCount"]) for one in links] == [
+        ("mail/queue", "db", 1), ("web", "cart", 1), ("web", "mail/queue", 1),
+    ]  # fmt: skip
+
+
+def test_jaeger_s_ui_gets_what_it_asks_for(api: Api) -> None:
+    asked = {**WINDOW, "limit": 20, "lookback": "1h", "maxDuration": "", "minDuration": "", "service": "web"}
+    assert api.found(**asked, operation="GET /") == [LARGE_ID]
+    both = api.data("/traces", traceID=[SMALL_ID, LARGE_ID])
+    assert [one["traceID"] for one in both] == [SMALL_ID, LARGE_ID]
+    assert api.ask("/v3/services").json() == {"services": ["cart", "db", "mail/queue", "web"]}
+    assert api.ask("/v3/operations", service="mail/queue").json()["operations"][0] == {
+        "name": "no kind", "spanKind": "internal",
+    }  # fmt: skip
+    answer = api.ask("/metrics/calls", service="web", endTs=1, lookback=1, step=1, ratePer=1)
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (501, 501)
+
+
+@pytest.mark.parametrize(
+    ("tags", "service", "is_found"),
+    [
+        ({"error": "true"}, "web", True),
+        ({"error": "true"}, "cart", False),
+        ({"error": "false"}, "cart", True),
+        ({"otel.status_code": "ERROR"}, "web", True),
+        ({"otel.status_code": "OK"}, "web", False),
+        ({"otel.status_description": "boom"}, "web", True),
+        ({"span.kind": "server", "zone": "eu"}, "web", True),
+        ({"span.kind": "client", "zone": "eu"}, "web", False),
+        ({"otel.scope.name": "net/http"}, "web", True),
+        ({"event": "exception"}, "web", True),
+        ({'quoted"key`': "\\x`\n"}, "web", False),
+        ({"": ""}, "web", False),
+    ],
+)
+def test_tags_of_the_translation_find_spans(
+    api: Api, tags: dict[str, str], service: str, is_found: bool
+) -> None:
+    assert api.found(service=service, tags=json.dumps(tags)) == ([LARGE_ID] if is_found else [])
+
+
+@pytest.mark.parametrize(
+    "params", [{"limit": "0"}, {"limit": "60000"}, {"tags": "{"}, {"tags": '{"a": 1}'}, {"tags": "[]"},
+               {"start": 2, "end": 1}, {"lookback": "custom", "start": ""}],
+)  # fmt: skip
+def test_what_is_wrong_is_refused(api: Api, params: dict[str, Any]) -> None:
+    answer = api.ask("/traces", **{**WINDOW, "service": "web", **params})
+    body = answer.json()
+    assert (answer.status_code, body["data"], body["errors"][0]["code"]) == (400, None, 400)
+    assert body["errors"][0]["msg"]
+
+
+def test_keys_and_paths_are_told_in_its_form(api: Api) -> None:
+    refused = api.http.get("/jaeger/api/services")
+    assert (refused.status_code, refused.json()["errors"][0]["code"]) == (401, 401)
+    for path in ("/nothing", "/services/web", "/services/web/nothing"):
+        assert api.ask(path).json()["errors"][0]["code"] == 404
+    assert "expected one of" not in api.ask("/operations", service="web", spanKind="sideways").text
+
+
+def test_organisations_see_their_own_spans(api: Api) -> None:
+    other = Api(api.http, api.lake, "other")
+    assert other.data("/services") == ["missing-service-name"]
+    assert other.data("/services/missing-service-name/operations") == ["nameless"]
+    (trace,) = other.data(f"/traces/{SMALL_ID}")
+    assert trace["processes"]["p1"]["serviceName"] == "missing-service-name"
+    assert other.found(service="missing-service-name") == [SMALL_ID]
+    assert other.ask(f"/traces/{LARGE_ID}").status_code == 404
+
+
+def test_what_bounds_leave_out_is_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "MOST_SPANS", 4)
+    answer = api.ask("/traces", **WINDOW, service="mail/queue").json()
+    assert [one["traceID"] for one in answer["data"]] == [SMALL_ID]
+    assert answer["warnings"] == ["1 more traces match: an answer has at most 4 spans"]
+    monkeypatch.setattr(service_links, "MOST_TRACES", 1)
+    links = api.ask("/dependencies", **DURING).json()
+    assert [(one["parent"], one["child"]) for one in links["data"]] == [("mail/queue", "db")]
+    assert links["warnings"] == ["only the newest 1 traces of the range are counted"]
+
+
+def test_a_segment_that_is_gone_makes_answers_partial(api: Api) -> None:
+    other = Api(api.http, api.lake, "other")
+    key = next((api.lake.folder / "lake").rglob("*other*/**/*.parquet"))
+    moved = key.rename(key.with_suffix(".gone"))
+    try:
+        for path, params in (
+            ("/services", {}), ("/dependencies", DURING), ("/traces", {**WINDOW, "service": "a"}),
+        ):  # fmt: skip
+            answer = other.ask(path, **params)
+            assert (answer.status_code, answer.headers["X-Lakerunner-Partial"]) == (200, "true")
+            assert answer.json()["warnings"][0].startswith("partial: 1 segments unreadable")
+        assert other.ask("/services", partial_response="false").status_code == 503
+    finally:
+        moved.rename(key)
+
+
+def test_answers_are_indented_on_demand(api: Api) -> None:
+    text = api.ask("/services", prettyPrint="true").text
+    assert text.startswith('{\n    "data": [\n')
