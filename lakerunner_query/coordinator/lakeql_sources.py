@@ -1,14 +1,15 @@
-"""Relations of a statement that no scan brings: `promql()` and `logql()`, and the catalogue.
+"""Relations of a statement that no scan brings: `promql()`, `logql()`, `traceql()`, and the catalogue.
 
     promql('rate(m[5m])', '1m')    timestamp, value, labels, metric_name, histogram       one row per sample
     logql('{app="a"} | json')      timestamp, tsns, message, labels, metadata, parsed     one row per line
+    traceql('{ status = error }')  one row per matched span; of a metrics query one per sample
 
 A query for samples is evaluated at whole multiples of its step within the interval of the statement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -18,6 +19,7 @@ from sqlglot import exp
 
 from lakerunner_query.coordinator import languages
 from lakerunner_query.coordinator.engine import MAX_STEPS, Engine
+from lakerunner_query.coordinator.lakeql_traces import SPANS, find_samples, find_spans, is_search
 from lakerunner_query.coordinator.logql_lines import is_log_query, read_rows
 from lakerunner_query.coordinator.logql_samples import LogSamplesRequest
 from lakerunner_query.coordinator.merge import SampleResult
@@ -32,8 +34,10 @@ from lakerunner_query.lakeql.views import RELATIONS, VIEWS
 from lakerunner_query.logql.lang.parser import parse_cached as parse_logql
 from lakerunner_query.plan.lakeql import FunctionRead, LakeQLRequest
 from lakerunner_query.plan.logql import LogLinesRequest
+from lakerunner_query.plan.traceql import TraceMetricsRequest, TraceSearchRequest
 from lakerunner_query.protocol.answers import MetricFact
 from lakerunner_query.protocol.units import Missing
+from lakerunner_query.traceql.lang.parser import parse_cached as parse_traceql
 from lakerunner_query.vectors.vector import NAME, Labels
 from resources.lake.frequency import AS_SENT
 from resources.lake.timecut import SECOND_NS
@@ -93,6 +97,8 @@ class Source:
 
 def columns_of(read: FunctionRead) -> pa.Schema:
     """Return the columns of a table function."""
+    if read.language == "traceql":
+        return SPANS if is_search(read.text) else SAMPLES
     return LINES if read.language == "logql" and is_log_query(read.text) else SAMPLES
 
 
@@ -101,6 +107,10 @@ async def read_function(engine: Engine, read: FunctionRead, request: LakeQLReque
     start_ns, end_ns = read.start_ns, min(read.end_ns, max(now_ns, read.start_ns))
     if read.language == "logql" and is_log_query(read.text):
         return await _lines(engine, read, request, start_ns, end_ns)
+    if read.language == "traceql" and is_search(read.text):
+        searched = TraceSearchRequest(request.org, start_ns, end_ns, timeout_s=request.timeout_s)
+        table, traces = await find_spans(engine, read.text, searched)
+        return Source(table, dict(traces.missing))
     step_ns = _step_ns(read.step, end_ns - start_ns)
     first, last = -(-start_ns // step_ns) * step_ns, end_ns // step_ns * step_ns
     if last < first:
@@ -109,6 +119,10 @@ async def read_function(engine: Engine, read: FunctionRead, request: LakeQLReque
         raise InvalidRequestError(
             f"{read.language}() has more than {MAX_STEPS} steps: use a larger one, or bound timestamp"
         )
+    if read.language == "traceql":
+        steps = (last - first) // step_ns + 1
+        counted = TraceMetricsRequest(request.org, first, step_ns, steps, timeout_s=request.timeout_s)
+        return Source(*await find_samples(engine, read.text, counted, SAMPLES))
     if read.language == "promql":
         asked = PromQLRequest(
             request.org,
@@ -257,10 +271,12 @@ def arrow_type(kind: pa.DataType) -> str:
 
 
 def as_sql(text: str) -> str:
-    """Turn PromQL or LogQL into a statement."""
+    """Turn PromQL, LogQL or TraceQL into a statement."""
     if is_sql(text) or not text.strip():
         return text
     name = "logql" if _is_logql(text) else "promql"
+    if name == "logql" and not _parses(parse_logql, text) and _parses(parse_traceql, text):
+        name = "traceql"
     return f"SELECT * FROM {name}({exp.Literal.string(text).sql(DIALECT)})"
 
 
@@ -268,8 +284,12 @@ def _is_logql(text: str) -> bool:
     """Tell LogQL from PromQL: what both read is LogQL, unless it names a metric."""
     if "{" not in text or "__name__" in text:
         return False
+    return _parses(parse_logql, text) or text.lstrip().startswith("{")
+
+
+def _parses(parse: Callable[[str], object], text: str) -> bool:
     try:
-        parse_logql(text)
+        parse(text)
     except QueryError:
-        return text.lstrip().startswith("{")
+        return False
     return True

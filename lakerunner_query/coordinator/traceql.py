@@ -43,7 +43,7 @@ from lakerunner_query.traceql.lang.conditions import analyse
 from lakerunner_query.traceql.lang.functions import METRICS_FUNCTIONS, Merge
 from lakerunner_query.traceql.lang.intrinsics import Home
 from lakerunner_query.traceql.lang.parser import parse_cached, parse_metrics
-from lakerunner_query.traceql.series import metrics_functions
+from lakerunner_query.traceql.series import LabelSet, Series, make_series, metrics_functions
 from resources.arrays import Doubles, Int64s
 from resources.index.types import SegmentQuery
 from resources.lake.frequency import AS_SENT
@@ -240,3 +240,15 @@ def merge_metrics(query: TraceMetricsQuery, _: Limits) -> TraceMetrics:
     nodes = metrics_functions(query.plan.query)
     merges = [METRICS_FUNCTIONS[getattr(node, "function", "compare")].merge for node in nodes]
     return TraceMetrics(merges=merges, functions=[{} for _ in nodes])
+
+
+def series_of(query: TraceMetricsQuery, found: TraceMetrics) -> list[Series]:
+    """Return the series of a metrics query."""
+    if not query.segments[0]:
+        return []
+    cells = [{label_set(named): group for named, group in one.items()} for one in found.functions]
+    return make_series(query.plan.query, cells, query.request.steps, query.request.step_ns)
+
+
+def label_set(named: Named) -> LabelSet:
+    return tuple((name, value.type, value.value) for name, value in named)

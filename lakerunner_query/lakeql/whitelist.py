@@ -28,7 +28,7 @@ CATALOGUE = {
 """Relations about the tables, by schema and name."""
 SCHEMAS = frozenset({"", "public", "main", "lake"})
 """Schemas that the tables answer to."""
-LANGUAGE_FUNCTIONS = frozenset({"promql", "logql"})
+LANGUAGE_FUNCTIONS = frozenset({"promql", "logql", "traceql"})
 ROW_FUNCTIONS = frozenset({"generate_series", "range", "unnest"})
 MACROS = frozenset({"matches", "matches_any", "matches_term", "time_bucket", "date_bin", "histogram_bucket"})
 

@@ -31,10 +31,12 @@ from lakerunner_query.plan.lakeql_views import columns_used, view_query
 from lakerunner_query.promql.lang.ast import Type
 from lakerunner_query.promql.lang.check import type_of
 from lakerunner_query.promql.lang.parser import parse_cached as parse_promql
+from lakerunner_query.traceql.lang.parser import parse_cached as parse_traceql
 from resources.lake.timecut import SECOND_NS, to_datetime
 
 OPEN_NS = 2**62
 """End of an interval without an upper bound."""
+QueryLanguage = Literal["promql", "logql", "traceql"]
 Engine = Literal["auto", "local", "spark"]
 READ = "lakeql_read"
 """Note at a node of FROM: the number of its read."""
@@ -84,11 +86,11 @@ class TableRead:
 
 @dataclass(frozen=True)
 class FunctionRead:
-    """`promql()` or `logql()` in FROM."""
+    """`promql()`, `logql()` or `traceql()` in FROM."""
 
     number: int
     node: exp.Table
-    language: Literal["promql", "logql"]
+    language: QueryLanguage
     text: str
     step: str
     start_ns: int
@@ -228,14 +230,25 @@ class _Finder:
                 position_of(node, self.text),
             )
         try:
-            _check_promql(given[0]) if name == "promql" else parse_logql(given[0])
+            language = _language_of(name, given[0])
         except ParseError as error:
             raise LakeQLError(f"{name}(): {error.message}", position_of(node, self.text)) from error
         start, end = self._with_window(interval)
-        language: Literal["promql", "logql"] = "promql" if name == "promql" else "logql"
         self._note_window(f"{name}()", interval, start)
         step = given[1] if len(given) > 1 else ""
         return FunctionRead(number, node, language, given[0], step, start, end)
+
+
+def _language_of(name: str, text: str) -> QueryLanguage:
+    """Return the language of a table function, once the text is known to be a query of it."""
+    if name == "promql":
+        _check_promql(text)
+        return "promql"
+    if name == "logql":
+        parse_logql(text)
+        return "logql"
+    parse_traceql(text)
+    return "traceql"
 
 
 def _check_promql(text: str) -> None:

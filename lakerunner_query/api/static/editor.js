@@ -91,7 +91,7 @@ function check() {
   if (document.body.dataset.view !== "sql" || !key.get()) return;
   idle = setTimeout(async () => {
     const q = $("query").value, mine = checking = new AbortController();
-    if (!q.trim() || /\b(promql|logql)\s*\(/i.test(q)) return; // their queries would be run
+    if (!q.trim() || /\b(promql|logql|traceql)\s*\(/i.test(q)) return; // their queries would be run
     const asking = async () => (await ask("/api/v1/lakeql/validate", { q, ...range.asked() }, mine.signal)).json();
     const said = await asking().catch(() => ({})); // running it says what fails
     const place = said.error?.position && spanAt(q, said.error.position);

@@ -98,7 +98,7 @@ function enter() {
 
 async function examples(run) {
   const metric = await anyMetric(), put = (text) => { replaceAll(text); run(text); };
-  notices.showCards("Ask in SQL, over all signals at once", "Tables: logs, metrics, spans, rollups; promql('…') and logql('…') stand in FROM, too. Ctrl+Space suggests. For example:", statements(metric), put);
+  notices.showCards("Ask in SQL, over all signals at once", "Tables: logs, metrics, spans, rollups; promql('…'), logql('…') and traceql('…') stand in FROM, too. Ctrl+Space suggests. For example:", statements(metric), put);
 }
 
 /** `[title, statement]`, which the title begins so that the history says it; without a metric those that need one are left out. */

@@ -19,6 +19,7 @@ export const FUNCTIONS = Object.fromEntries(`count(*)|sum(x)|min(x)|max(x)|avg(x
 export const LANGUAGES = {
   promql: { hint: "samples of a PromQL query: promql('rate(…[5m])', '1m')", columns: ["timestamp", "value", "labels", "metric_name", "histogram"] },
   logql: { hint: "lines or samples of a LogQL query: logql('{…}')", columns: ["timestamp", "tsns", "message", "labels", "metadata", "parsed", "value", "metric_name", "histogram"] },
+  traceql: { hint: "spans or samples of a TraceQL query: traceql('{ status = error }')", columns: ["timestamp", "tsns", "trace_id", "span_id", "name", "duration_ns", "root_service_name", "root_name", "trace_tsns", "trace_duration_ns", "span_set", "attributes", "set_attributes", "value", "labels"] },
 };
 const TOKEN = /(?<space>\s+)|(?<comment>--[^\n]*|\/\*[^]*?(?:\*\/|$))|(?<string>'(?:[^']|'')*'?)|(?<quoted>"(?:[^"]|"")*"?)|(?<number>\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+)|(?<name>[\p{L}_][\p{L}\p{N}_]*)|(?<parameter>\$\w+)|(?<mark><>|!=|<=|>=|\|\||::|->>?|[^])/uiy;
 const WORDS = new Set(KEYWORDS), PLAIN = /^[a-z_][a-z0-9_]*$/;

@@ -16,7 +16,6 @@ from lakerunner_query.api.tempo.params import metrics_request, metrics_text, sea
 from lakerunner_query.api.tempo.render import (
     NS_PER_MS,
     instant_json,
-    label_set,
     range_json,
     reply,
     respond_like_tempo,
@@ -25,11 +24,11 @@ from lakerunner_query.api.tempo.render import (
 )
 from lakerunner_query.api.tempo.traces import TRACE_HANDLERS
 from lakerunner_query.coordinator.languages import TRACE_METRICS, TRACE_SEARCH
-from lakerunner_query.coordinator.traceql import TraceMetrics, TraceMetricsQuery
+from lakerunner_query.coordinator.traceql import TraceMetrics, TraceMetricsQuery, label_set, series_of
 from lakerunner_query.plan.traceql import TraceMetricsRequest
 from lakerunner_query.protocol.traces import TraceExemplar
 from lakerunner_query.serving import handlers, unless_gone
-from lakerunner_query.traceql.series import LabelSet, Series, make_series, share_exemplars
+from lakerunner_query.traceql.series import LabelSet, Series, share_exemplars
 
 METHODS = ["GET", "POST"]
 
@@ -79,7 +78,7 @@ def _rendered(
     *,
     is_instant: bool,
 ) -> Response[bytes]:
-    series = series_of(prepared, found, asked)
+    series = series_of(prepared, found)
     exemplars = exemplars_of(series, found, asked)
     if is_instant:
         shown = instant_json(series, exemplars)
@@ -87,13 +86,6 @@ def _rendered(
     times = (np.arange(asked.steps) * asked.step_ns + asked.start_ns) // NS_PER_MS
     body = {"series": range_json(series, times.tolist(), exemplars), "metrics": search_metrics(found)}
     return reply(fields, body, found.missing)
-
-
-def series_of(prepared: TraceMetricsQuery, found: TraceMetrics, asked: TraceMetricsRequest) -> list[Series]:
-    if not prepared.segments[0]:
-        return []
-    cells = [{label_set(named): group for named, group in one.items()} for one in found.functions]
-    return make_series(prepared.plan.query, cells, asked.steps, asked.step_ns)
 
 
 def exemplars_of(

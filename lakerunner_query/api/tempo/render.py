@@ -24,7 +24,6 @@ from lakerunner_query.protocol.traces import (
     FoundTrace,
     Named,
     TraceExemplar,
-    TypedValue,
 )
 from lakerunner_query.protocol.units import Missing
 from lakerunner_query.serving import Failure, respond_plain
@@ -199,11 +198,3 @@ def _exemplars(samples: Sequence[TraceExemplar]) -> dict[str, Any]:
 
 def labels_json(labels: LabelSet) -> list[dict[str, Any]]:
     return [{"key": name, "value": any_value(kind, value)} for name, kind, value in labels]
-
-
-def label_set(named: Named) -> LabelSet:
-    return tuple((name, _typed(value).type, _typed(value).value) for name, value in named)
-
-
-def _typed(value: TypedValue) -> TypedValue:
-    return value

@@ -1,27 +1,37 @@
-"""promql() and logql() say what Prometheus' and Loki's APIs of the same stack say: values, times, labels."""
+"""promql(), logql() and traceql() say what the APIs of Prometheus, Loki and Tempo of the same stack say."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import struct
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import pyarrow as pa
 import pytest
+from litestar.testing import TestClient
 
+from lakerunner_query.app import create_app
+from lakerunner_query.coordinator import lakeql_traces
 from lakerunner_query.logql.lang.ast import LogQuery
 from lakerunner_query.logql.lang.parser import parse_cached
+from lakerunner_query.traceql.lang.ast import Pipeline
+from lakerunner_query.traceql.lang.parser import parse
+from resources.lake.layout import Signal
 from resources.lake.timecut import SECOND_NS
-from tests.support.query.lake import BASE, Client, Lake
+from tests.support.cooking_lake import HOUR, lake_in
+from tests.support.query.jaeger_shop import shop
+from tests.support.query.lake import BASE, Client, Lake, start_workers
 from tests.support.query.two_doors import MINUTES, expressions, write_lines, write_samples
 
 pytestmark = pytest.mark.integration
-PROMQL, LOGQL = expressions("promql"), expressions("logql")
+PROMQL, LOGQL, TRACEQL = expressions("promql"), expressions("logql"), expressions("traceql")
+SEARCHES = [text for text in TRACEQL if isinstance(parse(text).body, Pipeline)]
 LINES = [text for text in LOGQL if isinstance(parse_cached(text), LogQuery)]
 STEP_S = 150
 BASE_S = BASE // SECOND_NS
@@ -221,3 +231,110 @@ def test_the_interval_without_bounds_is_told(asked: Client) -> None:
     assert json.loads(answer.headers["X-Lakerunner-Notices"]) == [
         "promql() has no lower bound on timestamp: it is read from 2026-01-01T00:00:00Z on"
     ]
+
+
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A client of a stack over the spans of a shop."""
+    folder = tmp_path_factory.mktemp("spans")
+    lake = lake_in(folder)
+    lake.index.create_api_key("acme", "read", "k", hashlib.sha256(b"key-acme").digest(), None)
+    lake.arrive("shop", shop().SerializeToString(), HOUR, signal=Signal.TRACES, org="acme")
+    lake.cook(Signal.TRACES)
+    (folder / "data").mkdir()
+    for stack in start_workers(folder / "data", folder / "lake", 1):
+        with TestClient(create_app(stack.settings, lake.index)) as http:
+            yield Client(http, "key-acme")
+
+
+SPANS_S = {"s": str(HOUR // SECOND_NS), "e": str(HOUR // SECOND_NS + 3600)}
+
+
+def tempo(client: Client, path: str, **params: object) -> Any:
+    asked = {"start": SPANS_S["s"], "end": SPANS_S["e"], **params}
+    answer = client.http.get(f"/tempo/api{path}", params=asked, headers=client.headers)  # type: ignore[arg-type]
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def texts(attributes: Iterable[Mapping[str, Any]]) -> str:
+    """Return attributes of Tempo's answer as texts by name, the last one of a name."""
+    return in_order({one["key"]: shown(one["value"]) for one in attributes})
+
+
+def shown(value: Mapping[str, Any]) -> str:
+    ((kind, found),) = value.items()
+    if kind == "arrayValue":
+        return json.dumps([shown(one) for one in found["values"]], separators=(",", ":"), ensure_ascii=False)
+    if kind == "boolValue":
+        return str(found).lower()
+    return repr(found).removesuffix(".0") if kind == "doubleValue" else str(found)
+
+
+@pytest.mark.parametrize("text", SEARCHES)
+def test_traceql_spans(traced: Client, text: str) -> None:
+    theirs: Counter[Any] = Counter()
+    named = f"{text} | select(name, resource.service.name)"
+    for trace in tempo(traced, "/search", q=named, limit=1000, spss=0)["traces"]:
+        roots = trace["rootServiceName"], trace.get("rootTraceName", "")
+        about = trace["traceID"].rjust(32, "0"), *roots, int(trace["startTimeUnixNano"])
+        for number, one in enumerate(trace["spanSets"]):
+            for span in one["spans"]:
+                times = int(span["startTimeUnixNano"]), int(span["durationNanos"])
+                facts = span["spanID"], span["name"], *times
+                sets = texts(span["attributes"]), texts(one.get("attributes", ()))
+                theirs[*about, number, *facts, *sets] += 1
+    rows = table(traced, f"SELECT * FROM {function('traceql', text)}", **SPANS_S)
+    assert rows["timestamp"].cast(pa.int64()).to_pylist() == [one // 1000 for one in rows["tsns"].to_pylist()]
+    mine: Counter[Any] = Counter()
+    for row in rows.to_pylist():
+        about = row["trace_id"], row["root_service_name"], row["root_name"], row["trace_tsns"]
+        facts = row["span_id"], row["name"], row["tsns"], row["duration_ns"]
+        sets = in_order(dict(row["attributes"])), in_order(dict(row["set_attributes"]))
+        mine[*about, row["span_set"], *facts, *sets] += 1
+    assert theirs or "nobody" in text, "nothing was compared"
+    assert_same(mine, theirs)
+
+
+@pytest.mark.parametrize("text", [text for text in TRACEQL if text not in SEARCHES])
+def test_traceql_samples(traced: Client, text: str) -> None:
+    theirs: Counter[Any] = Counter()
+    for one in tempo(traced, "/metrics/query_range", q=text, step="60s")["series"]:
+        for sample in one["samples"]:
+            found = float(sample.get("value", 0.0))
+            theirs[texts(one.get("labels", ())), int(sample["timestampMs"]) * 1000, bits(found)] += 1
+    rows = table(traced, f"SELECT * FROM {function('traceql', text, '1m')}", **SPANS_S)
+    assert rows.schema.names == ["timestamp", "value", "labels", "metric_name", "histogram"]
+    times = rows["timestamp"].cast(pa.int64()).to_pylist()
+    mine = Counter(
+        (in_order(dict(row["labels"])), at, bits(row["value"]))
+        for row, at in zip(rows.to_pylist(), times, strict=True)
+    )
+    assert theirs, "nothing was compared"
+    assert_same(mine, theirs)
+
+
+def test_spans_of_traceql_join_the_tables(traced: Client) -> None:
+    sql = """SELECT t.name, s.kind, t.attributes['http.status_code'] AS code
+             FROM traceql('{ span.http.status_code >= 500 }') t JOIN spans s USING (trace_id, span_id)"""
+    expected = [{"name": "GET /", "kind": "server", "code": "500"}]
+    assert table(traced, sql, **SPANS_S).to_pylist() == expected
+    bare = table(traced, "{ status = error }", **SPANS_S)
+    assert bare["name"].to_pylist() == ["GET /"]
+    assert (
+        "traceql('{ status = error }')"
+        in post(traced, "EXPLAIN SELECT * FROM traceql('{ status = error }')").text
+    )
+
+
+@pytest.mark.parametrize("text", ["{ foo", "{ status > error }", "{} | nothing()", "up"])
+def test_what_is_no_traceql_is_refused_with_its_place(traced: Client, text: str) -> None:
+    answer = post(traced, f"SELECT * FROM {function('traceql', text)}", **SPANS_S)
+    assert (answer.status_code, answer.json()["position"]) == (400, {"line": 1, "column": 15})
+
+
+def test_more_spans_than_can_be_held_are_refused(traced: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lakeql_traces, "MOST_SPANS", 3)
+    answer = post(traced, "SELECT count(*) FROM traceql('{}')", **SPANS_S)
+    assert (answer.status_code, answer.json()["code"]) == (422, "limit_exceeded")
+    assert "more than 3 spans" in answer.json()["message"]
