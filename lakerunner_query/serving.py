@@ -96,7 +96,7 @@ def _detail(error: HTTPException) -> str:
     return with_nearest_field("; ".join([error.detail, *parts]))
 
 
-FIELDS = ("q", "s", "e", "limit", "reverse", "fields", "step", "summary", "metric", "tag")
+FIELDS = ("q", "s", "e", "limit", "reverse", "fields", "step", "summary", "metric", "tag", "spans")
 """Fields of requests to Lakerunner's own API."""
 OTHER_NAMES: Mapping[str, str] = {
     "query": "q", "expr": "q", "selector": "q", "match": "q", "start": "s", "from": "s", "begin": "s",

@@ -74,6 +74,8 @@ class SeriesRequest:
     """Label whose values are listed."""
     metric: str = ""
     """Metric whose metadata is listed; empty: all."""
+    trace_id: str = ""
+    """Trace that exemplars point at, in hexadecimal; empty: any."""
     timeout_s: float = 0.0
 
     @property
@@ -241,7 +243,10 @@ def metadata_unit(query: SeriesQuery, run: Run) -> MetadataUnit:
 
 
 def exemplar_unit(query: SeriesQuery, run: Run) -> ExemplarUnit:
-    return ExemplarUnit(run.affinity, query.request.selectors, run.segments, run.selected)
+    request = query.request
+    return ExemplarUnit(
+        run.affinity, request.effective_selectors, run.segments, run.selected, request.trace_id
+    )
 
 
 def streams_unit(wanted: StreamsWanted) -> Callable[[StreamsQuery, Run], StreamsUnit]:

@@ -91,12 +91,15 @@ class WholeTraces(Collected):
     """The spans of traces that any worker found."""
 
     data: TracesData = field(default_factory=TracesData)
+    duplicates: int = 0
+    """Spans that were stored more than once, less one for each."""
     is_full = False
     is_small = True
 
     def add(self, answer: TraceAnswer) -> None:
         self.count(answer.report)
         self.spans_read += answer.spans_read
+        self.duplicates += answer.duplicates
         if answer.data:
             self.data.MergeFromString(answer.data)
 
@@ -112,6 +115,7 @@ class WholeTraces(Collected):
                         seen.add(identity)
                         fresh.append(span)
                 if len(fresh) < len(scope.spans):
+                    self.duplicates += len(scope.spans) - len(fresh)
                     del scope.spans[:]
                     scope.spans.extend(fresh)
         return self

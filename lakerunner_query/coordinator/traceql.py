@@ -163,28 +163,33 @@ def replace_counts(left: UnitReport, right: UnitReport) -> UnitReport:
 
 @dataclass
 class FoundTraces(Collected):
-    """The newest traces of a search."""
+    """The newest traces of a search; those of one window come in any order, those of the next are older."""
 
     limit: int = 0
     traces: list[FoundTrace] = field(default_factory=list)
     is_full: bool = False
     is_small = True
     _ids: set[str] = field(default_factory=set)
+    _window: list[FoundTrace] = field(default_factory=list)
 
-    def add(self, answer: TraceSearchAnswer) -> tuple[FoundTrace, ...]:
-        """Take in the answer of one unit; return the traces that are new."""
+    def add(self, answer: TraceSearchAnswer) -> Sequence[FoundTrace]:
+        """Take in the answer of one unit; return the traces that follow in the order of the search."""
         self.count(answer.report)
         self.traces_read += answer.traces_read
         self.spans_read += answer.spans_read
         fresh = tuple(one for one in answer.traces if one.trace_id not in self._ids)
         self._ids.update(one.trace_id for one in fresh)
-        self.traces += fresh
-        self.is_full = answer.is_last and len(self.traces) >= self.limit
-        return fresh
+        self._window += fresh
+        if not answer.is_last:
+            return ()
+        self._window.sort(key=lambda one: (-one.start_ns, one.trace_id))
+        following = self._window[: self.limit - len(self.traces)]
+        self._window = []
+        self.traces += following
+        self.is_full = len(self.traces) >= self.limit
+        return following
 
     def result(self) -> FoundTraces:
-        self.traces.sort(key=lambda one: (-one.start_ns, one.trace_id))
-        del self.traces[self.limit :]
         return self
 
 

@@ -105,6 +105,8 @@ class TraceAnswer(msgspec.Struct, frozen=True):
 
     data: bytes = b""
     spans_read: int = 0
+    duplicates: int = 0
+    """Spans that were stored before, and are left out."""
     report: UnitReport = UnitReport()
 
 

@@ -198,6 +198,8 @@ class ExemplarUnit(msgspec.Struct, frozen=True, tag="exemplars"):
     segments: tuple[SegmentRef, ...]
     selected: Selected = ()
     """Segments of each selection."""
+    trace_id: str = ""
+    """Trace that they point at, in hexadecimal; empty: any."""
 
 
 SamplesForm = Literal["samples", "chunks", "newest"]

@@ -15,15 +15,21 @@ from litestar import Request
 
 from lakerunner_query.api.shared.requests import first_of_each
 from lakerunner_query.api.shared.times import duration_ns, moment_ns
+from lakerunner_query.coordinator.engine import MAX_STEPS, step_count
 from lakerunner_query.coordinator.logql_samples import LogSamplesRequest
 from lakerunner_query.coordinator.names import SeriesRequest, StreamsRequest
 from lakerunner_query.coordinator.promql import PromQLRequest
+from lakerunner_query.coordinator.spans import SpanTagsRequest
 from lakerunner_query.errors import InvalidRequestError
 from lakerunner_query.logql.lang.parser import parse_selector as parse_streams
 from lakerunner_query.plan.logql import LogLinesRequest
+from lakerunner_query.plan.traceql import MAX_NS, MIN_NS, TraceMetricsRequest, TraceSearchRequest
 from lakerunner_query.promql.lang.parser import parse_selector
 from lakerunner_query.protocol.units import SeriesSelector
 from lakerunner_query.serving import with_nearest_field
+from lakerunner_query.traceql.lang.ast import Pipeline
+from lakerunner_query.traceql.lang.parser import parse as parse_traces
+from lakerunner_query.traceql.lang.parser import parse_field
 from resources.settings import Settings
 
 NS_PER_MS = 1_000_000
@@ -32,6 +38,7 @@ STEPS = (
     (HOUR_MS, 10_000), (12 * HOUR_MS, 60_000), (24 * HOUR_MS, 300_000), (72 * HOUR_MS, 1_200_000),
 )  # fmt: skip
 """Default steps by the longest range they are for; beyond that it is an hour."""
+SPANS_PER_SET = 3
 FIELD = "last_event_id"
 """Id of the event behind which a stream is to go on."""
 Moment = str | int | float | None
@@ -137,6 +144,43 @@ class LogsQuery(msgspec.Struct, forbid_unknown_fields=True):
     summary: bool = False
 
 
+class SpansQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """TraceQL over a time range; `s` and `e` are times (default: the last hour), both included.
+
+    A search has its `limit` in traces, and shows at most `spans` (0: all) of each span set; a query for
+    series has its `limit` in series, and `step`.
+    """
+
+    q: str
+    s: Moment = None
+    e: Moment = None
+    limit: int | None = None
+    spans: int | None = None
+    step: str | int | float | None = None
+
+
+class SpansNames(msgspec.Struct, forbid_unknown_fields=True):
+    """A question about attributes of spans; `q` is a filter, `{ … }`, that spans have to pass."""
+
+    s: Moment = None
+    e: Moment = None
+    q: str = ""
+    tag: str = ""
+    limit: int = 0
+
+
+class TraceQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """A trace by id, which is looked for in all time unless `s` and `e` name bounds."""
+
+    s: Moment = None
+    e: Moment = None
+    limit: int = 10_000
+    """Upper bound of spans that are returned; all are counted and assembled."""
+    logs: int = 500
+    """Upper bound of log lines; 0: none."""
+    exemplars: bool = True
+
+
 class LogsNames(msgspec.Struct, forbid_unknown_fields=True):
     """A question about streams, tags or values; `q` is a selector of streams."""
 
@@ -147,7 +191,7 @@ class LogsNames(msgspec.Struct, forbid_unknown_fields=True):
     limit: int = 0
 
 
-QueryT = TypeVar("QueryT", MetricsQuery, LogsQuery)
+QueryT = TypeVar("QueryT", MetricsQuery, LogsQuery, SpansQuery, TraceQuery)
 
 
 async def read_query(request: Request[Any, Any, Any], kind: type[QueryT]) -> QueryT:
@@ -186,7 +230,54 @@ def samples(data: LogsQuery, org: str, settings: Settings) -> tuple[AlignedReque
     return times, within
 
 
-NamesT = TypeVar("NamesT", MetricsNames, LogsNames)
+def trace_search(data: SpansQuery, org: str, settings: Settings) -> TraceSearchRequest:
+    """Make the request of a search for traces."""
+    if data.step is not None:
+        raise InvalidRequestError("step is of queries for series; this one searches traces")
+    start, end = _range_ns(data.s, data.e, settings)
+    limit = settings.query_default_limit if data.limit is None else data.limit
+    spans = SPANS_PER_SET if data.spans is None else data.spans
+    if limit <= 0 or spans < 0:
+        raise InvalidRequestError("limit must be positive, and spans must not be negative")
+    return TraceSearchRequest(org, start, end, limit, spans)
+
+
+def trace_metrics(data: SpansQuery, org: str, settings: Settings) -> TraceMetricsRequest:
+    """Make the request of a query for series: times in whole steps, so that the last one holds `e`."""
+    if data.spans is not None:
+        raise InvalidRequestError("spans is of searches for traces; this query gives series")
+    times = align(MetricsQuery(data.q, data.s, data.e, data.step, data.limit or 0), org, settings).request
+    _, end = _range_ns(data.s, data.e, settings)
+    step_ns = times.step_ms * NS_PER_MS
+    steps = step_count(
+        times.start_ms * NS_PER_MS, -(-end // step_ns) * step_ns, step_ns,
+        backwards="s is after e", too_many=f"more than {MAX_STEPS} steps: raise step, or narrow the range",
+    )  # fmt: skip
+    return TraceMetricsRequest(org, times.start_ms * NS_PER_MS, step_ns, steps)
+
+
+def trace_bounds(data: TraceQuery, settings: Settings) -> tuple[int, int]:
+    """Return the bounds within which a trace is looked for; all time unless one is named."""
+    if min(data.limit, data.logs) < 0:
+        raise InvalidRequestError("limit and logs must not be negative")
+    if data.s is None and data.e is None:
+        return MIN_NS, MAX_NS
+    return _range_ns(data.s, data.e, settings)
+
+
+def span_question(data: SpansNames, org: str, settings: Settings) -> SpanTagsRequest:
+    """Make the request of a question about attributes."""
+    if data.limit < 0:
+        raise InvalidRequestError("limit must not be negative")
+    start, end = _range_ns(data.s, data.e, settings)
+    if data.q.strip() and not isinstance(parse_traces(data.q).body, Pipeline):
+        raise InvalidRequestError("q selects spans here: a query for series selects none")
+    if data.tag:
+        parse_field(data.tag)
+    return SpanTagsRequest(org, start, end, data.tag, data.q.strip(), data.limit)
+
+
+NamesT = TypeVar("NamesT", MetricsNames, LogsNames, SpansNames)
 
 
 async def read_names(request: Request[Any, Any, Any], kind: type[NamesT]) -> NamesT:

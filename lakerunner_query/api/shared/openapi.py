@@ -79,6 +79,10 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "/api/v1/logs/tags": ("s", "e", "q", "limit"),
     "/api/v1/logs/tagvalues": ("s", "e", "q", "tag!", "limit"),
     "/api/v1/logs/series": ("s", "e", "q", "limit"),
+    "/api/v1/spans/query": ("q!", "s", "e", "limit", "spans", "step"),
+    "/api/v1/spans/tags": ("s", "e", "q", "limit"),
+    "/api/v1/spans/tagvalues": ("s", "e", "q", "tag!", "limit"),
+    "/api/v1/traces/{trace_id}": ("s", "e", "limit", "logs", "exemplars"),
     "/api/v1/metrics/metadata": ("s", "e", "metric", "limit"),
     "/api/v1/metrics/tags": ("s", "e", "q", "metric", "limit"),
     "/api/v1/metrics/tagvalues": ("s", "e", "q", "metric", "tag!", "limit"),
@@ -99,6 +103,7 @@ _NO_QUERY = {"404": "the organisation has no such query, or its hour is over"}
 STATUSES_OF_PATHS: Mapping[str, Mapping[str, str]] = {
     "/api/v1/logs/query": _RESUMED,
     "/api/v1/metrics/query": _RESUMED,
+    "/api/v1/spans/query": _RESUMED,
     "/api/v1/query/{query_id}": _NO_QUERY,
     "/api/v1/query/{query_id}/result": {
         **_NO_QUERY, "409": "the query is not done", "410": "the query was cancelled",

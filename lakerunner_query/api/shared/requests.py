@@ -75,7 +75,7 @@ def missing_warnings(missing: Mapping[str, Missing]) -> list[str]:
     return texts
 
 
-EVENT_STREAMS = ("/api/v1/logs/query", "/api/v1/metrics/query")
+EVENT_STREAMS = ("/api/v1/logs/query", "/api/v1/metrics/query", "/api/v1/spans/query")
 MIN_BYTES = 1024
 LEVEL = 1
 """Level of gzip: labels and digits shrink well at any, higher ones cost seconds for large answers."""

@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.protocol.answers import LATE_MS, Exemplar, ExemplarAnswer, Pairs, SeriesExemplars
@@ -34,6 +35,8 @@ from resources.lake.columns import CHQ_EXEMPLARS, CHQ_HIST_BOUNDS
 from resources.lake.series import NAME_LABEL
 
 MAX_EXEMPLARS = 100_000
+TRACE_LABELS = ("trace_id", "traceID", "traceId")
+"""Labels by which clients name the trace of an exemplar; the first is also that of OTLP's field."""
 NS_PER_MS = 1_000_000
 Found = dict[Labels, set[Exemplar]]
 
@@ -54,7 +57,7 @@ class ExemplarReader:
                     for selection, segments in zip(unit.selections, lists, strict=True)
                     if segment in segments
                 ]
-                self._read_segment(reader, segment, table, selections, found)
+                self._read_segment(reader, segment, table, selections, unit.trace_id, found)
             report = reader.report()
         ordered = sorted(found.items())
         return ExemplarAnswer(
@@ -67,6 +70,7 @@ class ExemplarReader:
         segment: SegmentRef,
         table: SeriesTable,
         selections: Sequence[SeriesSelector],
+        trace_id: str,
         found: Found,
     ) -> None:
         for selection in selections:
@@ -79,7 +83,7 @@ class ExemplarReader:
                 layout = reader.layout(segment)
                 if layout is None or CHQ_EXEMPLARS not in layout.places:
                     return
-                _collect(reader, segment, layout, table, series, selection, suffix, found)
+                _collect(reader, segment, layout, table, series, selection, suffix, trace_id, found)
 
 
 def _collect(
@@ -90,6 +94,7 @@ def _collect(
     numbers: Int64s,
     selection: SeriesSelector,
     suffix: str,
+    trace_id: str,
     found: Found,
 ) -> None:
     begin, end = table.row[numbers], table.row[numbers] + table.rows[numbers]
@@ -107,17 +112,46 @@ def _collect(
         if group is None:
             return
         low, high = int(starts[number]), int(starts[number + 1])
-        for place in np.flatnonzero((begin < high) & (end > low)).tolist():
+        inside = (begin < high) & (end > low)
+        if trace_id:
+            hits = _rows_of_trace(group.column(CHQ_EXEMPLARS), trace_id) + low
+            inside &= np.searchsorted(hits, end) > np.searchsorted(hits, begin)
+        for place in np.flatnonzero(inside).tolist():
             first, last = max(int(begin[place]), low) - low, min(int(end[place]), high) - low
             rows = group.slice(first, last - first)
             labels = table.labels(int(numbers[place]))
             for series, exemplar in _exemplars(rows, labels, suffix, selection):
+                if trace_id and trace_id not in _traces(exemplar):
+                    continue
                 total += 1
                 if total > MAX_EXEMPLARS:
                     raise LimitExceededError(
                         f"more than {MAX_EXEMPLARS} exemplars: narrow the time range or the selector"
                     )
                 found.setdefault(series, set()).add(exemplar)
+
+
+def _rows_of_trace(column: pa.ChunkedArray, trace_id: str) -> Int64s:
+    """Return the rows that have an exemplar with this id, as a field of its own or as a label."""
+    lists = column.combine_chunks()
+    exemplars, rows = pc.list_flatten(lists), pc.list_parent_indices(lists)
+    ids = pc.struct_field(exemplars, "trace_id")
+    is_hit = pc.is_in(ids, value_set=pa.array([bytes.fromhex(trace_id)], ids.type))
+    labels = pc.struct_field(exemplars, "attributes")
+    bounds = labels.offsets.to_numpy()
+    owners = np.repeat(np.arange(len(labels)), np.diff(bounds))
+    texts = labels.items.slice(bounds[0], bounds[-1] - bounds[0])
+    is_named = pc.is_in(texts, value_set=pa.array([trace_id]))
+    parents = rows.to_numpy()
+    found: Int64s = np.union1d(
+        parents[is_hit.to_numpy(zero_copy_only=False)],
+        parents[owners[is_named.to_numpy(zero_copy_only=False)]],
+    )
+    return found
+
+
+def _traces(exemplar: Exemplar) -> set[str]:
+    return {value for name, value in exemplar.labels if name in TRACE_LABELS}
 
 
 def _exemplars(

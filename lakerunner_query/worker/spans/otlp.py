@@ -56,8 +56,9 @@ class TraceReader:
                 if read:
                     found.append((one, read))
                     rows += len(read)
-            _fill(data, found)
-            return TraceAnswer(data.SerializeToString(deterministic=True), rows, reader.reader.report())
+            duplicates = _fill(data, found)
+            packed = data.SerializeToString(deterministic=True)
+            return TraceAnswer(packed, rows, duplicates, reader.reader.report())
 
 
 def _rows(one: OpenTable, ids: Sequence[bytes]) -> list[Row]:
@@ -78,8 +79,9 @@ def _rows(one: OpenTable, ids: Sequence[bytes]) -> list[Row]:
     return found
 
 
-def _fill(data: TracesData, found: Sequence[tuple[OpenTable, list[Row]]]) -> None:
-    """Add spans, each once, to their resources and scopes."""
+def _fill(data: TracesData, found: Sequence[tuple[OpenTable, list[Row]]]) -> int:
+    """Add spans, each once, to their resources and scopes; count those that were there before."""
+    duplicates = 0
     seen: set[tuple[object, ...]] = set()
     resources: dict[bytes, Any] = {}
     scopes: dict[tuple[bytes, bytes], Any] = {}
@@ -90,6 +92,7 @@ def _fill(data: TracesData, found: Sequence[tuple[OpenTable, list[Row]]]) -> Non
     for row, one in spans:
         identity = (row[TRACE], row["span_id"], row["span_kind"], row["span_start_ns"])
         if row["span_id"] is not None and identity in seen:
+            duplicates += 1
             continue
         seen.add(identity)
         resource, scope = _Owner(one, row, "resource").group(), _Owner(one, row, "scope").group()
@@ -109,6 +112,7 @@ def _fill(data: TracesData, found: Sequence[tuple[OpenTable, list[Row]]]) -> Non
             group.scope.dropped_attributes_count = row.get(CHQ_SCOPE_DROPPED_ATTRIBUTES) or 0
             scopes[key] = group
         _fill_span(scopes[key].spans.add(), one, row)
+    return duplicates
 
 
 class _Group:
