@@ -20,7 +20,7 @@ from lakerunner_query.assembly.otlp import SentTrace, plain_attributes, read_spa
 from lakerunner_query.assembly.trace import AssembledTrace, assemble
 from lakerunner_query.assembly.tree import NONE
 from lakerunner_query.coordinator.languages import TRACE
-from lakerunner_query.coordinator.spans import TraceRequest, WholeTrace
+from lakerunner_query.coordinator.spans import TraceRequest, WholeTraces
 from lakerunner_query.coordinator.trace_context import TraceContext, read_context
 from lakerunner_query.errors import InvalidRequestError, NotFoundError, SegmentsMissingError
 from lakerunner_query.serving import unless_gone
@@ -45,7 +45,7 @@ async def _answer(services: Services, org: str, text: str, data: TraceQuery) -> 
     trace_id, engine = text.lower().rjust(32, "0"), services.engine
     first, last = trace_bounds(data, services.settings)
     with services.watch(API) as watch:
-        stored = await engine.ask(TRACE, TraceRequest(org, bytes.fromhex(trace_id), first, last))
+        stored = await engine.ask(TRACE, TraceRequest(org, (bytes.fromhex(trace_id),), first, last))
         if not stored.data.resource_spans:
             if stored.missing:
                 raise SegmentsMissingError(missing_warnings(stored.missing)[0])
@@ -66,7 +66,7 @@ def _not_found(trace_id: str, *, is_bounded: bool) -> str:
     return f"there is no span of trace {trace_id}: {advice}"
 
 
-def _assemble(stored: WholeTrace) -> tuple[SentTrace, AssembledTrace]:
+def _assemble(stored: WholeTraces) -> tuple[SentTrace, AssembledTrace]:
     sent = read_spans(stored.data)
     return sent, assemble(sent.columns)
 
@@ -78,7 +78,7 @@ class _Rendering:
     trace_id: str
     sent: SentTrace
     found: AssembledTrace
-    stored: WholeTrace
+    stored: WholeTraces
     around: TraceContext
     limit: int
     rows: list[int] = field(init=False)
