@@ -34,6 +34,7 @@ from lakerunner_query.traceql.lang.ast import (
     Not,
     Pipeline,
     Query,
+    ScalarFilter,
     Scope,
     Select,
     SpansetExpr,
@@ -106,7 +107,7 @@ def analyse(query: Query) -> Analysis:
     >>> from lakerunner_query.traceql.lang.parser import parse
     >>> found = analyse(parse("{ .a = 1 || .a = 2 } | count() > 1 | select(name)"))
     >>> found.is_on_one_span, [literal.value for literal in found.requirement.requirement.values]
-    (True, [1, 2])
+    (False, [1, 2])
     """
     nodes = tuple(walk(query.body))
     pipelines = tuple(
@@ -159,7 +160,7 @@ PARENT_NUMBER = Intrinsic("nestedSetParent")
 
 def _is_on_one_span(pipeline: Pipeline) -> bool:
     return not any(
-        isinstance(node, Structural)
+        isinstance(node, Structural | ScalarFilter)
         or (isinstance(node, Combination) and node.op == LogicalOp.AND)
         or (isinstance(node, Pipeline) and node is not pipeline)
         for node in walk(pipeline)

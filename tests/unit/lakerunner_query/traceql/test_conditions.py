@@ -174,7 +174,8 @@ def test_requirements_of_queries(text: str, requirement: str) -> None:
 @pytest.mark.parametrize(
     ("text", "is_on_one_span"),
     [
-        ("{ .a && .b } | count() > 2 | by(.c) | select(name)", True),
+        ("{ .a && .b } | by(.c) | select(name)", True),
+        ("{ .a && .b } | count() > 2 | rate()", False),
         ("{ .a } || { .b } | rate() by (.c)", True),
         ("{ traceDuration > 1s }", True),
         ("{ .a } && { .b }", False),
