@@ -99,9 +99,14 @@ def _compare(frame: Frame, expr: Comparison) -> Flags:
         return present if op is CompareOp.NOT_EQUAL else ~present
     if op.is_regex:
         return match_regex(column, str(right.value), is_negated=op is CompareOp.NOT_REGEX)
-    if left in TRACE_IDS and isinstance(right.value, str):
-        right = Literal(Type.STRING, right.value.lower().lstrip("0"))
-    return compare_with(column, op.value, right)
+    return compare_with(column, op.value, as_stored(left, right))
+
+
+def as_stored(field: FieldExpr, literal: Literal) -> Literal:
+    """Return a literal as the values of a field are written: ids of traces have no leading zeros."""
+    if field not in TRACE_IDS or not isinstance(literal.value, str):
+        return literal
+    return Literal(Type.STRING, literal.value.lower().lstrip("0"))
 
 
 TRACE_IDS = (Intrinsic("trace:id"), Intrinsic("link:traceID"))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lakerunner_query.traceql.expressions import as_stored
 from lakerunner_query.traceql.lang.ast import (
     NIL,
     Attribute,
@@ -45,8 +46,8 @@ class FieldCondition:
 
     def flags(self, part: Part) -> Flags:
         """Flag the values that meet it."""
-        if self.literal.type is Type.BOOLEAN and not part.is_list:
-            return np.ones(len(part.rows), np.bool_)  # Tempo reads the smallest columns whole, and shows them
+        if self.literal.type is Type.BOOLEAN and not part.is_list:  # Tempo reads the smallest columns whole
+            return np.full(len(part.rows), part.kind is Type.BOOLEAN)
         if self.literal == NIL:
             return np.full(len(part.rows), self.op is CompareOp.NOT_EQUAL)
         if self.op.is_regex:
@@ -119,7 +120,11 @@ def _condition(node: Comparison) -> tuple[Field, FieldCondition] | None:
     """Return a comparison of a field with a constant; None for any other."""
     left, right = node.left, node.right
     if isinstance(left, Attribute | Intrinsic) and isinstance(right, Literal):
-        return left, FieldCondition(node.op, right)
+        return left, FieldCondition(node.op, _stored(node.op, left, right))
     if isinstance(right, Attribute | Intrinsic) and isinstance(left, Literal) and not node.op.is_regex:
-        return right, FieldCondition(CompareOp(MIRRORED[node.op.value]), left)
+        return right, FieldCondition(CompareOp(MIRRORED[node.op.value]), as_stored(right, left))
     return None
+
+
+def _stored(op: CompareOp, field: Field, literal: Literal) -> Literal:
+    return literal if op.is_regex else as_stored(field, literal)

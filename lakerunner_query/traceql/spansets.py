@@ -47,7 +47,7 @@ from lakerunner_query.traceql.values import (
     Scalar,
     group_codes,
 )
-from resources.arrays import Flags, Int64s
+from resources.arrays import Doubles, Flags, Int64s
 
 Fact = tuple[Type, Scalar | tuple[Scalar, ...]]
 """A value of a set; nil is the text `nil`."""
@@ -200,21 +200,28 @@ def aggregate_sets(frame: Frame, aggregate: Aggregate, sets: SpanSets) -> tuple[
     if aggregate.operand is None:
         counts = np.diff(sets.starts()).tolist()
         return [(Type.INTEGER, count) for count in counts], [True] * sets.count
-    kind, values, has_value = _numbers(evaluate_expression(frame, aggregate.operand))
-    known = has_value[sets.rows]
-    values, of_set = values[sets.rows[known]], sets.sets[known]
+    codes, whole, values, has_value = _numbers(evaluate_expression(frame, aggregate.operand))
+    entries = has_value[sets.rows]
+    rows, of_set = sets.rows[entries], sets.sets[entries]
     present, first = np.unique(of_set, return_index=True)
     facts: list[Fact] = [(Type.INTEGER, 0)] * sets.count
     valid = [False] * sets.count
     if len(present):
         counts = np.diff(np.append(first, len(of_set)))
-        results = _REDUCTIONS[aggregate.op](values, first, counts)
-        result_kind = Type.FLOAT if aggregate.op is AggregateOp.AVG and kind is Type.INTEGER else kind
-        if result_kind is Type.DURATION:
-            results = np.trunc(results).astype(np.int64)
-        for number, result in zip(present.tolist(), results.tolist(), strict=True):
-            facts[number], valid[number] = (result_kind, result), True
+        least, most = (one.reduceat(codes[rows], first) for one in (np.minimum, np.maximum))
+        reduce = _REDUCTIONS[aggregate.op]
+        exact, rounded = (reduce(one[rows], first, counts).tolist() for one in (whole, values))
+        for place, number in enumerate(present.tolist()):
+            kind = NUMERIC[least[place]] if least[place] == most[place] else Type.FLOAT
+            result = rounded[place] if kind is Type.FLOAT else exact[place]
+            facts[number], valid[number] = _result(kind, result, aggregate.op), True
     return facts, valid
+
+
+def _result(kind: Type, value: float, op: AggregateOp) -> Fact:
+    if kind is Type.DURATION:
+        return kind, int(value)
+    return (Type.FLOAT if op is AggregateOp.AVG else kind), value
 
 
 def _sums(values: Array, first: Int64s, counts: Int64s) -> Array:
@@ -234,13 +241,17 @@ _REDUCTIONS: dict[AggregateOp, _Reduction] = {
 """Reductions of values that stand together by set, from the places where sets begin."""
 
 
-def _numbers(column: Column) -> tuple[Type, Array, Flags]:
-    """Return the type of the numbers, the numbers by row, and the rows that have one."""
-    parts = [part for part in column.parts if part.kind in NUMBERS and not part.is_list]
-    kinds = {part.kind for part in parts}
-    kind = kinds.pop() if len(kinds) == 1 else Type.FLOAT
-    values = np.zeros(column.size, np.float64 if kind is Type.FLOAT else np.int64)
-    known = np.zeros(column.size, np.bool_)
-    for part in parts:
-        values[part.rows], known[part.rows] = part.values, True
-    return kind, values, known
+NUMERIC = tuple(sorted(NUMBERS))
+
+
+def _numbers(column: Column) -> tuple[Int64s, Int64s, Doubles, Flags]:
+    """Return by row: the type as its place in `NUMERIC`, the number, also as a float, and if there is one."""
+    codes, whole = np.zeros((2, column.size), np.int64)
+    values, known = np.zeros(column.size), np.zeros(column.size, np.bool_)
+    for part in column.parts:
+        if part.kind in NUMBERS and not part.is_list:
+            codes[part.rows], known[part.rows] = NUMERIC.index(part.kind), True
+            values[part.rows] = part.values
+            if part.kind is not Type.FLOAT:
+                whole[part.rows] = part.values
+    return codes, whole, values, known

@@ -13,7 +13,7 @@ A condition holds for a row if it holds for any of its values; a row without the
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -205,7 +205,8 @@ def _by_text(part: Part, flags: Sequence[bool]) -> Flags:
 
 
 def _same_type(left: Type, right: Type) -> bool:
-    return left == right or (left in NUMBERS and right in NUMBERS)
+    is_alike = left == right and left is not Type.ATTRIBUTE
+    return is_alike or (left in NUMBERS and right in NUMBERS)
 
 
 def compare_columns(left: Column, op: str, right: Column) -> Flags:
@@ -251,8 +252,8 @@ def calculate(left: Column, op: str, right: Column) -> Column:
     parts: list[Part] = []
     if both.any():
         rows = np.flatnonzero(both)
-        kind, values, valid = _integers(op, integers[0][0][rows], integers[1][0][rows])
-        parts.append(Part(kind, rows[valid], values[valid]))
+        for kind, places, values in _integers(op, integers[0][0][rows], integers[1][0][rows]):
+            parts += [Part(kind, rows[places], values)] if len(places) else []
     (ours, has_ours), (theirs, has_theirs) = left.numbers(), right.numbers()
     rows = np.flatnonzero(has_ours & has_theirs & ~both)
     if len(rows):
@@ -288,23 +289,26 @@ _FLOATS: dict[str, Callable[[Doubles, Doubles], Doubles]] = {
 }
 
 
-def _integers(op: str, left: Int64s, right: Int64s) -> tuple[Type, Array, Flags]:
-    """Compute with integers that wrap around; division truncates, and by zero there is no result."""
-    valid = np.ones(len(left), np.bool_)
+def _integers(op: str, left: Int64s, right: Int64s) -> Iterator[tuple[Type, Int64s, Array]]:
+    """Yield places and values by type.
+
+    Integers wrap around, division truncates and has no result by zero; powers that leave 62 bits are floats.
+    """
     with np.errstate(all="ignore"):
         if op in "/%":
-            valid = right != 0
-            divisor = np.where(valid, right, 1)
-            quotient = _truncated(left, divisor)
-            return Type.INTEGER, quotient if op == "/" else left - quotient * divisor, valid
-        if op == "^":
+            valid = np.flatnonzero(right)
+            left, right = left[valid], right[valid]
+            quotient = _truncated(left, right)
+            yield Type.INTEGER, valid, quotient if op == "/" else left - quotient * right
+        elif op == "^":
             powers = np.power(left.astype(np.float64), right.astype(np.float64))
             is_whole = (right >= 0) & (np.abs(powers) < 2**62)
-            if is_whole.all():
-                return Type.INTEGER, np.power(left, right), valid
-            return Type.FLOAT, powers, valid
-        values = {"+": np.add, "-": np.subtract, "*": np.multiply}[op](left, right)
-    return Type.INTEGER, values, valid
+            whole, broken = np.flatnonzero(is_whole), np.flatnonzero(~is_whole)
+            yield Type.INTEGER, whole, np.power(left[whole], right[whole])
+            yield Type.FLOAT, broken, powers[broken]
+        else:
+            values = {"+": np.add, "-": np.subtract, "*": np.multiply}[op](left, right)
+            yield Type.INTEGER, np.arange(len(left)), values
 
 
 def _truncated(left: Int64s, right: Int64s) -> Int64s:
@@ -314,7 +318,10 @@ def _truncated(left: Int64s, right: Int64s) -> Int64s:
 
 
 def group_codes(column: Column) -> tuple[Int32s, list[GroupValue]]:
-    """Number the values of rows; rows without one are nil, a list of one element is that element."""
+    """Number the values of rows; rows without one are nil, a list of one element is that element.
+
+    Of a row with values of several types, those of the last part count.
+    """
     codes = np.zeros(column.size, np.int32)
     known: dict[GroupValue, int] = {(None, "nil"): 0}
     for part in column.parts:

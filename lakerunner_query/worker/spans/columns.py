@@ -142,15 +142,32 @@ def nested_attribute(lists: pa.Array, key: str) -> Column:
     owners = owners[chosen.to_numpy(zero_copy_only=False)]
     flat = flat.filter(chosen)
     kinds, values = pc.struct_field(flat, "kind"), pc.struct_field(flat, "value")
-    found = []
-    for kind in kinds.unique().to_pylist():
+    parts: list[Part] = []
+    for kind in sorted(filter(None, kinds.unique().to_pylist())):
         same = pc.equal(kinds, kind).fill_null(False)
-        converted = _converted(kind, values.filter(same))
-        found.append((owners[same.to_numpy(zero_copy_only=False)], kind, converted))
-    size = len(lists)
-    return Column(
-        size, tuple(part for rows, kind, array in found for part in _nested_parts(rows, kind, array))
-    )
+        places = np.flatnonzero(same.to_numpy(zero_copy_only=False))
+        parts += _nested_parts(places, kind, _converted(kind, values.filter(same)))
+    return Column(len(lists), tuple(_by_owner(parts, owners)))
+
+
+def _by_owner(parts: Sequence[Part], owners: Int64s) -> Iterator[Part]:
+    """Yield one part for each type, in a fixed order, with the rows of what is numbered as in the lists."""
+    for kind in _ORDER:
+        same = [part for part in parts if part.kind is kind]
+        if same:
+            offsets = np.cumsum([0, *(len(part.texts) for part in same)])
+            values = [
+                part.values + offset if part.has_texts else part.values
+                for part, offset in zip(same, offsets, strict=False)
+            ]
+            places = np.concatenate([part.rows for part in same])
+            order = np.argsort(places, kind="stable")
+            texts = tuple(text for part in same for text in part.texts)
+            yield Part(kind, owners[places[order]], np.concatenate(values)[order], texts, True)
+
+
+_ORDER = (Type.ATTRIBUTE, Type.BOOLEAN, Type.INTEGER, Type.FLOAT, Type.STRING)
+"""Of values of several types in one span, those of the last one are shown and grouped by."""
 
 
 def _converted(kind: str, values: pa.Array) -> pa.Array:

@@ -231,12 +231,17 @@ class _Rendering:
 
 
 def shown_values(column: Column, *, is_repeated: bool = False) -> list[tuple[int, TypedValue]]:
-    """Return values by row; a list of one element is that element, of events or links the last one counts."""
+    """Return values by row, of several types those of the last part.
+
+    A list of one element is that element, and of events or links the last one counts.
+    """
     found: dict[int, tuple[Part, list[Scalar]]] = {}
     for part in column.parts:
         if part.kind is not Type.ATTRIBUTE:
+            of_part: dict[int, tuple[Part, list[Scalar]]] = {}
             for row, value in zip(part.rows.tolist(), part.scalars(), strict=True):
-                found.setdefault(row, (part, []))[1].append(value)
+                of_part.setdefault(row, (part, []))[1].append(value)
+            found |= of_part
     return [
         (
             row,
