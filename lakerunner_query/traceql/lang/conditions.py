@@ -247,6 +247,8 @@ def falsehood(expr: FieldExpr) -> Requirement:
             return NOTHING if value else ANYTHING
         case Logical(op=op, operands=operands):
             return (any_of if op == LogicalOp.AND else all_of)(map(falsehood, operands))
+        case Not(operand=Attribute() | Intrinsic()):
+            return ANYTHING  # `!x` is false, too, where x is missing or no boolean
         case Not(operand=operand):
             return truth(operand)
         case Comparison(op=op, left=left, right=right):

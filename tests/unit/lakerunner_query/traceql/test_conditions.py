@@ -152,6 +152,7 @@ def shown(requirement: Requirement) -> str:
         ("{ .a =~ `x.*` || .a =~ `y` || .b }", "some(any(.a =~ `x.*`,`y`; .b = true))"),
         ("{ 5 < .a && !(status = ok && .b = nil) }", "some(all(.a > 5; any(status != ok; .b != nil)))"),
         ("{ !(.a = 1) && !(event:name = `x`) && event.a = nil }", "some(event.a = nil)"),
+        ("{ !(!.a) }", "all()"),
         ("{ .a + .b > 2 && duration > traceDuration / 2 }", "some(all(.a != nil; .b != nil))"),
         ("{ .a } | { .b } | count() > 1", "all(some(.a = true); some(all(.a = true; .b = true)))"),
         ("{ .a } && { .b }", "all(some(.a = true); some(.b = true))"),

@@ -32,7 +32,7 @@ from resources.lake.terms import term, wildcard
 QUERIES = (
     '{ span.a = "x" }', '{ .a = "x" || .b > 3 }', '{ .a != "x" && status = error }', '{ .b = nil }',
     '{ .a =~ "x|y" } >> { status = error }', '{ .a = "z" } && { .b < 2 }', '{ .a = "x" } || { .b = 5 }',
-    '{ !(.a = "x") } | count() > 1', '{ .a = "x" } !> { kind = client }', '{ .b * 2 = 4 }',
+    '{ !(.a = "x") } | count() > 1', '{ !(!.a) }', '{ .a = "x" } !> { kind = client }', '{ .b * 2 = 4 }',
     '{ .a = "x" } &>> { .b = 1 }',
     '({ .a = "x" } | by(.b)) && ({ kind = server })', "{ nestedSetParent = -1 }",
     '{ name = "n1" && duration > 3ns }',
