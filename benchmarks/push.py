@@ -12,12 +12,15 @@ import multiprocessing
 import statistics
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import grpc
 import httpx
 import zstandard
 from confluent_kafka import Producer as NativeProducer
@@ -27,6 +30,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from benchmarks.report import Record, tell
 from lakerunner_cli.stack.ports import any_free
 from resources.settings import Settings
+from tests.support.ingress.grpc_door import EXPORTS
 from tests.support.ingress.push_fakes import KEY, index_with
 
 RATE = 10_000
@@ -43,8 +47,8 @@ def serve(port: int, folder: str, broker: str) -> None:
 
     settings = Settings(data_dir=Path(folder), log_level="WARNING")
     app = create_app(settings, index_with(Path(folder)), Producer(broker))
-    config = uvicorn.Config(app, host="127.0.0.1", port=port, **server_options(settings))
-    DrainingServer(config, app.state.receivers.drain).run()
+    config = uvicorn.Config(app, host="127.0.0.1", port=port, **server_options(settings, app.state.grpc))
+    DrainingServer(config, app.state.receivers, app.state.grpc).run()
 
 
 @contextmanager
@@ -84,16 +88,33 @@ def spans(folder: Path) -> int:
     return sum(len(s.spans) for r in found.resource_spans for s in r.scope_spans)
 
 
-def sdk_logs(url: str, seconds: float) -> int:
+def log_exporter(url: str, over: str) -> Any:
+    """Return the SDK's exporter over `http` or `grpc`."""
+    from opentelemetry.exporter.otlp.proto.grpc import _log_exporter as by_grpc
+    from opentelemetry.exporter.otlp.proto.http import _log_exporter as by_http
+
+    if over == "grpc":
+        return by_grpc.OTLPLogExporter(url, headers={name.lower(): value for name, value in KEY.items()})
+    return by_http.OTLPLogExporter(f"{url}/v1/logs", headers=KEY)
+
+
+def span_exporter(url: str, over: str) -> Any:
+    from opentelemetry.exporter.otlp.proto.grpc import trace_exporter as by_grpc
+    from opentelemetry.exporter.otlp.proto.http import trace_exporter as by_http
+
+    if over == "grpc":
+        return by_grpc.OTLPSpanExporter(url, headers={name.lower(): value for name, value in KEY.items()})
+    return by_http.OTLPSpanExporter(f"{url}/v1/traces", headers=KEY)
+
+
+def sdk_logs(url: str, seconds: float, over: str = "http") -> int:
     """Emit log records through the SDK's defaults; return their number."""
     from opentelemetry._logs import LogRecord, SeverityNumber
-    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
     from opentelemetry.sdk._logs import LoggerProvider
     from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 
     provider = LoggerProvider()
-    exporter = OTLPLogExporter(f"{url}/v1/logs", headers=KEY)
-    provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
+    provider.add_log_record_processor(BatchLogRecordProcessor(log_exporter(url, over)))
     logger = provider.get_logger("bench")
 
     def emit(number: int) -> None:
@@ -106,14 +127,13 @@ def sdk_logs(url: str, seconds: float) -> int:
     return made
 
 
-def sdk_spans(url: str, seconds: float) -> int:
+def sdk_spans(url: str, seconds: float, over: str = "http") -> int:
     """Make spans through the SDK's defaults; return their number."""
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     provider = TracerProvider()
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{url}/v1/traces", headers=KEY)))
+    provider.add_span_processor(BatchSpanProcessor(span_exporter(url, over)))
     tracer = provider.get_tracer("bench")
     made = paced(lambda number: tracer.start_span(f"step {number % 50}").end(), seconds)
     provider.shutdown()
@@ -183,6 +203,42 @@ def idle(pushes: int) -> list[Record]:
     return records
 
 
+def capacity(over: str, seconds: float) -> Record:
+    """Measure the exports per second that 16 senders get through, 512 spans each."""
+    body = ExportTraceServiceRequest()
+    scope = body.resource_spans.add().scope_spans.add()
+    for number in range(512):
+        scope.spans.add(trace_id=bytes(16), span_id=bytes(8), name=f"step {number % 50}", kind=2)
+    data, key = body.SerializeToString(), KEY | {"content-type": "application/x-protobuf"}
+    with tempfile.TemporaryDirectory(prefix="lakerunner-push-") as place, ingress(Path(place)) as url:
+        stop, made = threading.Event(), []
+
+        def send_by_http() -> None:
+            with httpx.Client(base_url=url, headers=key) as client:
+                while not stop.is_set():
+                    client.post("/v1/traces", content=data).raise_for_status()
+                    made.append(1)
+
+        def send_by_grpc() -> None:
+            options = (("grpc.use_local_subchannel_pool", 1),)
+            with grpc.insecure_channel(url.removeprefix("http://"), options) as channel:
+                export = channel.unary_unary(EXPORTS["trace"])
+                while not stop.is_set():
+                    export(data, metadata=[("authorization", KEY["Authorization"])])
+                    made.append(1)
+
+        send = send_by_grpc if over == "grpc" else send_by_http
+        threads = [threading.Thread(target=send) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        time.sleep(seconds)
+        stop.set()
+        for thread in threads:
+            thread.join()
+    rate = round(len(made) / seconds)
+    return Record(f"capacity-{over}", "exports per second", rate, "1/s", counters={"bytes": len(data)})
+
+
 def telemetrygen(program: Path) -> Callable[[str, float], int]:
     """Return a sender that runs telemetrygen at full speed."""
 
@@ -218,8 +274,10 @@ def main() -> None:
     args = parser.parse_args()
     seconds = 5.0 if args.quick else 30.0
     records = idle(60 if args.quick else 300)
-    records.append(sender("sdk-logs", sdk_logs, log_records, seconds))
-    records.append(sender("sdk-spans", sdk_spans, spans, seconds))
+    for over in ("http", "grpc"):
+        records.append(sender(f"sdk-logs-{over}", partial(sdk_logs, over=over), log_records, seconds))
+        records.append(sender(f"sdk-spans-{over}", partial(sdk_spans, over=over), spans, seconds))
+        records.append(capacity(over, seconds))
     if args.telemetrygen:
         records.append(sender("telemetrygen", telemetrygen(args.telemetrygen), spans, seconds))
     tell("push", records, args.json)

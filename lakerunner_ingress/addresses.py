@@ -12,7 +12,7 @@ PUSHES = {
     "/loki/api/v1/push": "Loki push goes to",
 }
 GRPC_ANSWER = (
-    "there is no OTLP/gRPC receiver: send OTLP/HTTP to this port (OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf)"
+    "gRPC needs HTTP/2, this request came over HTTP/1.1: is a proxy in between that speaks no HTTP/2?"
 )
 PROFILES_ANSWER = "profiles are not stored: only logs, metrics and traces are taken"
 _QUERIES = (

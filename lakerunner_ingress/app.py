@@ -9,7 +9,6 @@ from __future__ import annotations
 import socket
 import sys
 import threading
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,6 @@ from litestar import Litestar
 from litestar.datastructures import State
 from litestar.di import Provide
 
-from lakerunner_ingress.addresses import GRPC_ANSWER
 from lakerunner_ingress.auth import Secrets
 from lakerunner_ingress.errors import answer
 from lakerunner_ingress.health import live, metrics, ready
@@ -26,15 +24,17 @@ from lakerunner_ingress.notifications.pipeline import Pipeline
 from lakerunner_ingress.notifications.webhooks import notify_azure, notify_gcs, notify_s3
 from lakerunner_ingress.openapi import OPENAPI
 from lakerunner_ingress.pipeline_metrics import PipelineMetrics
-from lakerunner_ingress.receivers.receive import open_receivers
+from lakerunner_ingress.receivers.otlp_grpc import open_grpc
+from lakerunner_ingress.receivers.receive import Receivers, open_receivers
 from lakerunner_ingress.receivers.routes import push_routes
 from lakerunner_ingress.registry import RegistryCache
 from lakerunner_ingress.telemetry import PushTelemetry
 from lakerunner_ingress.threads import WorkerThreads
+from resources.grpc.server import GrpcServer, bind
 from resources.http_server import host_check, server_options
 from resources.index.contract import IngressIndex
 from resources.kafka.producer import Producer
-from resources.settings import Settings
+from resources.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from resources.index.postgres import PostgresIndex
@@ -43,6 +43,8 @@ BUSY, WAITING, TIMEOUT_S = 16, 128, 30.0
 INDEX_WAIT_S, INDEX_ANSWER_S = 3.0, 10.0
 """Seconds for a connection, and for the answer to one statement."""
 HEALTH_TIMEOUT_S = 4.0
+GRACE_S = 10
+"""Seconds for requests and calls in flight at the end."""
 SWITCH_S = 0.001
 """Seconds after which a thread that checks a body lets the event loop go on; Python waits five times that."""
 
@@ -64,7 +66,13 @@ def create_app(settings: Settings, index: IngressIndex, producer: Producer) -> L
         exception_handlers={Exception: answer},
         on_startup=[partial(_connect, producer)],
         on_shutdown=[receivers.close, producer.close],
-        state=State({"receivers": receivers, "query_port": settings.query_port}),
+        state=State(
+            {
+                "receivers": receivers,
+                "grpc": open_grpc(settings, receivers),
+                "query_port": settings.query_port,
+            }
+        ),
         openapi_config=OPENAPI,
     )
 
@@ -72,18 +80,28 @@ def create_app(settings: Settings, index: IngressIndex, producer: Producer) -> L
 class DrainingServer(uvicorn.Server):
     """A server that empties the receivers before it waits for the requests in flight.
 
-    `drain` is called once, when the server stops accepting connections. Without it, SIGTERM would leave
-    requests waiting for the age of their batch, or for the server to cancel them.
+    Without it, SIGTERM would leave requests waiting for the age of their batch, or for the server to cancel
+    them.
     """
 
-    def __init__(self, config: uvicorn.Config, drain: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, config: uvicorn.Config, receivers: Receivers, grpc: GrpcServer) -> None:
         super().__init__(config)
-        self._drain = drain
+        self._receivers = receivers
+        self._grpc = grpc
+        self.grpc_socket: socket.socket | None = None
+        """Bound socket of OTLP/gRPC, if it has a port of its own."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.grpc_socket is not None and self.started:
+            await self._grpc.listen(self.grpc_socket)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for server in self.servers:
             server.close()
-        await self._drain()
+        self._grpc.drain()
+        await self._receivers.drain()
+        await self._grpc.close(GRACE_S)
         await super().shutdown(sockets)
 
 
@@ -105,13 +123,25 @@ def serve(settings: Settings) -> int:
         host_check(app, settings, settings.ingress_host),
         host=settings.ingress_host,
         port=settings.ingress_port,
-        timeout_graceful_shutdown=10,
-        **server_options(settings, GRPC_ANSWER),
+        timeout_graceful_shutdown=GRACE_S,
+        **server_options(settings, app.state.grpc),
     )
-    server = DrainingServer(config, app.state.receivers.drain)
+    server = DrainingServer(config, app.state.receivers, app.state.grpc)
+    if settings.ingress_grpc_port:
+        server.grpc_socket = _bind(settings.ingress_host, settings.ingress_grpc_port)
     server.run()
     index.close()
     return 0 if server.started else 1
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """Bind the port of OTLP/gRPC; one that is taken ends the start before it begins."""
+    try:
+        return bind(host, port)
+    except OSError as error:
+        raise SettingsError(
+            f"{host}:{port} (LAKERUNNER_INGRESS_GRPC_PORT) cannot be bound: {error}; 0 leaves it out"
+        ) from error
 
 
 def _connect(producer: Producer) -> None:

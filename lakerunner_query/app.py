@@ -48,7 +48,9 @@ from lakerunner_query.coordinator.locate import KEY_CHECKS, LOOKUPS, WATCHES, Lo
 from lakerunner_query.coordinator.workers import WorkerFinder
 from lakerunner_query.serving import Counters, Respond, count_requests, handlers, respond_plain
 from resources.duckdb import DuckLimits, DuckSession
-from resources.http_server import host_check, server_options
+from resources.grpc.health import health_methods
+from resources.grpc.server import GrpcServer
+from resources.http_server import authority_check, host_check, server_options
 from resources.index.contract import QueryIndex
 from resources.index.job_types import JobLimits
 from resources.objects.store import open_store
@@ -65,10 +67,7 @@ SQL_THREADS = 2
 """Threads of the DuckDB that finishes SQL statements."""
 INDEX_CONNECTIONS = 4
 """Connections that are open from the start."""
-HTTP2_ANSWER = (
-    "this port answers queries and speaks HTTP/1.1; "
-    "telemetry goes to the ingress as OTLP/HTTP (http/protobuf)"
-)
+GRPC_ELSEWHERE = "this port answers queries; telemetry goes to the ingress"
 HANDLERS = (
     page, asset, alive, ready, metrics, ping, lakeql_router, logs_router, logql_router, loki_router, tail,
     metrics_router,
@@ -160,17 +159,28 @@ def open_index(settings: Settings) -> PostgresIndex:
 def serve(settings: Settings) -> int:
     """Run the process until it is stopped."""
     index = open_index(settings)
+    app = create_app(settings, index)
     try:
         uvicorn.run(
-            host_check(create_app(settings, index), settings, settings.query_host),
+            host_check(app, settings, settings.query_host),
             host=settings.query_host,
             port=settings.query_port,
             timeout_graceful_shutdown=5,
-            **server_options(settings, HTTP2_ANSWER),
+            **server_options(settings, open_grpc(settings)),
         )
     finally:
         index.close()
     return 0
+
+
+def open_grpc(settings: Settings) -> GrpcServer:
+    """Return the gRPC server on the port of the API."""
+    return GrpcServer(
+        health_methods((), lambda: True),
+        idle_s=float(settings.http_keep_alive_s),
+        elsewhere=GRPC_ELSEWHERE,
+        knows_host=authority_check(settings, settings.query_host),
+    )
 
 
 def worker_urls(settings: Settings) -> tuple[str, ...]:

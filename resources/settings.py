@@ -37,6 +37,7 @@ class Settings:
     spark_remote: str = ""
     ingress_host: str = "127.0.0.1"
     ingress_port: int = 4380
+    ingress_grpc_port: int = 4317
     query_host: str = "127.0.0.1"
     query_port: int = 4381
     query_flight_port: int = 0

@@ -32,6 +32,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "spark_remote": "Spark Connect server, `sc://host:port`. Empty: a classic local session per run.",
         "ingress_host": "Address the ingress binds to.",
         "ingress_port": "Port of the ingress.",
+        "ingress_grpc_port": "Port of the ingress for OTLP/gRPC, which its other port takes, too; 0 is none.",
         "query_host": "Address the query API binds to.",
         "query_port": "Port of the query API and of its Explore page.",
         "query_flight_port": "Port on which the query API answers SQL over Arrow Flight. 0: closed; "

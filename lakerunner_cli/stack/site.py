@@ -32,11 +32,11 @@ REMEMBERED = (
     "index_dsn", "lake_url", "kafka_bootstrap", "spark_remote", "worker_urls",
     "s3_endpoint", "s3_region", "s3_access_key_id", "s3_secret_access_key",
     "internal_token", "webhook_token", "spark_token", "webserver_token",
-    "ingress_port", "query_port", "query_flight_port", "query_postgres_port", "worker_port",
-    "webserver_port", "postgres_port", "kafka_port", "spark_port",
+    "ingress_port", "ingress_grpc_port", "query_port", "query_flight_port", "query_postgres_port",
+    "worker_port", "webserver_port", "postgres_port", "kafka_port", "spark_port",
 )  # fmt: skip
 
-FURTHER_PORTS = {"query_flight": "query_api", "query_postgres": "query_api"}
+FURTHER_PORTS = {"ingress_grpc": "ingress", "query_flight": "query_api", "query_postgres": "query_api"}
 """Ports beside the one that bears the name of its component, by that component."""
 
 
@@ -132,6 +132,7 @@ def preferred_ports(settings: Settings) -> dict[str, int]:
         "spark": settings.spark_port,
         "webserver": settings.webserver_port,
         "ingress": settings.ingress_port,
+        "ingress_grpc": settings.ingress_grpc_port or 4317,
         "query_api": settings.query_port,
         "query_flight": settings.query_flight_port or 4382,
         "query_postgres": settings.query_postgres_port or 4385,
@@ -153,6 +154,7 @@ def _child_settings(site: Site) -> Settings:
         spark_remote=f"sc://localhost:{chosen['spark']}",
         worker_urls=",".join(workers),
         ingress_port=chosen["ingress"],
+        ingress_grpc_port=chosen["ingress_grpc"],
         query_port=chosen["query_api"],
         query_flight_port=chosen["query_flight"],
         query_postgres_port=chosen["query_postgres"],

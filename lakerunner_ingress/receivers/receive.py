@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from typing import Protocol
 
 from anyio import fail_after
-from litestar import Request
-from litestar.exceptions import InternalServerException
 
 from lakerunner_ingress.auth import PushAuthenticator
 from lakerunner_ingress.errors import UnavailableError
@@ -24,7 +22,6 @@ from lakerunner_ingress.receivers.refusals import (
     BadRequestError,
     SlowError,
     ThrottledError,
-    TooLargeError,
 )
 from lakerunner_ingress.receivers.writing import Writer
 from lakerunner_ingress.telemetry import ANNOUNCEMENTS, CHECKS, MEMORY, WITHDRAWALS, PushTelemetry
@@ -35,6 +32,17 @@ from resources.settings import Settings
 COLLECTOR = "x-lakerunner-collector"
 BODY_TIMEOUT_S = 30.0
 LOOKUPS, WAITING, LOOKUP_TIMEOUT_S = 8, 512, 10.0
+
+
+class Source(Protocol):
+    """A request that carries a push, over HTTP or gRPC."""
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    def pieces(self, most: int) -> AsyncIterator[bytes]:
+        """Read the body as it arrives; raise `TooLargeError` before more than `most` bytes were read."""
+        ...
 
 
 class Receivers:
@@ -70,14 +78,14 @@ class Receivers:
         )
         add_gauge(WITHDRAWALS, "Refused objects that wait to be removed.", lambda: writer.withdrawals.waiting)
 
-    async def accept(self, request: Request[Any, Any, Any], push: Push, protocol: str) -> CheckedPush:
+    async def accept(self, source: Source, push: Push, protocol: str) -> CheckedPush:
         """Run all steps; return the durable part of the push, or raise the error for the sender."""
-        self._check_outage()
-        org = await self._authenticator.organisation_of(request.headers)
-        collector = self._collector(request.headers)
+        self.check_outage()
+        org = await self._authenticator.organisation_of(source.headers)
+        collector = self._collector(source.headers)
         self._charge(org, 0)
         with self._memory.hold(org) as hold:
-            received = await self._read_push(request, push, org, hold)
+            received = await self._read_push(source, push, org, hold)
             if received.families and not received.data:
                 await self._metadata.write(org, received.families)
             if received.data:
@@ -101,7 +109,7 @@ class Receivers:
         await asyncio.to_thread(self._writer.announcements.close)
         await asyncio.to_thread(self._writer.withdrawals.close)
 
-    def _check_outage(self) -> None:
+    def check_outage(self) -> None:
         """Refuse before a byte is read: a push that is bound to fail must not leave objects behind."""
         if self._batcher.draining:
             raise UnavailableError("the receiver is stopping; send this again")
@@ -121,11 +129,9 @@ class Receivers:
         if wait_s is not None:
             raise ThrottledError(f"{org} pushes more than it may; wait {wait_s:.1f} s", wait_s)
 
-    async def _read_push(
-        self, request: Request[Any, Any, Any], push: Push, org: str, hold: Hold
-    ) -> CheckedPush:
+    async def _read_push(self, source: Source, push: Push, org: str, hold: Hold) -> CheckedPush:
         """Read and check a push; a body that will be refused is charged too, since it costs the same."""
-        body = await self._read(request, hold)
+        body = await self._read(source, hold)
         self._charge(org, len(body))
         outcome = await self._checkers.check(org, body, push, hold)
         self._charge_rest(org, outcome.opened - len(body))
@@ -136,11 +142,11 @@ class Receivers:
         if size > 0:
             self._quota.charge(org, size)
 
-    async def _read(self, request: Request[Any, Any, Any], hold: Hold) -> bytes:
+    async def _read(self, source: Source, hold: Hold) -> bytes:
         parts: list[bytes] = []
         try:
             with fail_after(BODY_TIMEOUT_S):
-                async for part in _limit_body(request, self._settings.receiver_body_max_bytes):
+                async for part in source.pieces(self._settings.receiver_body_max_bytes):
                     hold.grow(len(part))
                     parts.append(part)
         except TimeoutError as error:
@@ -154,19 +160,3 @@ def open_receivers(settings: Settings, pipeline: Pipeline, telemetry: PushTeleme
     writer = Writer(settings, index, pipeline.producer, pipeline.registry, telemetry)
     authenticator = PushAuthenticator(index, WorkerThreads(LOOKUPS, WAITING, LOOKUP_TIMEOUT_S))
     return Receivers(settings, authenticator, writer, MetadataWriter(index), PushLimits(index))
-
-
-async def _limit_body(request: Request[Any, Any, Any], most: int) -> AsyncIterator[bytes]:
-    size = int(request.headers.get("content-length", "0") or "0")
-    try:
-        if size <= most:
-            size = 0
-            async for part in request.stream():
-                size += len(part)
-                if size > most:
-                    break
-                yield part
-    except InternalServerException as error:
-        raise BadRequestError("the connection ended before the body did") from error
-    if size > most:
-        raise TooLargeError(f"body of more than {most} bytes")

@@ -2,20 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from litestar import Request, Response, Router, post
+from litestar.exceptions import InternalServerException
 
 from lakerunner_ingress.addresses import PROFILES_ANSWER
 from lakerunner_ingress.openapi import LOKI_PUSH, OTLP_PUSH, PROFILES, REMOTE_WRITE_PUSH, documented
 from lakerunner_ingress.receivers import loki, otlp, remote_write
 from lakerunner_ingress.receivers.forms import CheckedPush, Form, Push
 from lakerunner_ingress.receivers.receive import Receivers
-from lakerunner_ingress.receivers.refusals import Refusal, refusal_of
+from lakerunner_ingress.receivers.refusals import BadRequestError, Refusal, TooLargeError, refusal_of
 from resources.lake.layout import Signal
 
 OTLP, REMOTE_WRITE, LOKI = "otlp", "remote_write", "loki"
 AnyRequest = Request[Any, Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSource:
+    """A push in the body of an HTTP request."""
+
+    request: AnyRequest
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self.request.headers
+
+    async def pieces(self, most: int) -> AsyncIterator[bytes]:
+        size = int(self.request.headers.get("content-length", "0") or "0")
+        try:
+            if size <= most:
+                size = 0
+                async for part in self.request.stream():
+                    size += len(part)
+                    if size > most:
+                        break
+                    yield part
+        except InternalServerException as error:
+            raise BadRequestError("the connection ended before the body did") from error
+        if size > most:
+            raise TooLargeError(f"body of more than {most} bytes")
 
 
 @post(
@@ -30,7 +59,7 @@ async def push_otlp(request: AnyRequest, receivers: Receivers) -> Response[bytes
     try:
         form = otlp.form_of(content_type)
         push = Push(signal, form, _encoding(request))
-        received = await receivers.accept(request, push, OTLP)
+        received = await receivers.accept(HttpSource(request), push, OTLP)
     except Exception as error:  # noqa: BLE001 - every error has an answer in this protocol
         refusal = _refusal(receivers, OTLP, error)
         body, media = otlp.refuse(refusal, content_type)
@@ -47,7 +76,7 @@ async def push_remote_write(request: AnyRequest, receivers: Receivers) -> Respon
         message = remote_write.message_of(request.headers.get("content-type", ""))
         remote_write.check_encoding(_encoding(request))
         push = Push(Signal.METRICS, Form.REMOTE_WRITE, "snappy", message)
-        received = await receivers.accept(request, push, REMOTE_WRITE)
+        received = await receivers.accept(HttpSource(request), push, REMOTE_WRITE)
     except Exception as error:  # noqa: BLE001 - see above
         return _text(_refusal(receivers, REMOTE_WRITE, error))
     return _success(receivers, REMOTE_WRITE, received)
@@ -60,7 +89,7 @@ async def push_loki(request: AnyRequest, receivers: Receivers) -> Response[bytes
         json = loki.is_json(request.headers.get("content-type", ""))
         encoding = loki.encoding_of(_encoding(request), json)
         push = Push(Signal.LOGS, Form.LOKI_PUSH, encoding, loki.JSON if json else "", receivers.time_bounds())
-        received = await receivers.accept(request, push, LOKI)
+        received = await receivers.accept(HttpSource(request), push, LOKI)
     except Exception as error:  # noqa: BLE001 - see above
         return _text(_refusal(receivers, LOKI, error))
     return _success(receivers, LOKI, received)

@@ -22,17 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psycopg
 import pyarrow as pa
 import pytest
 import requests
-from confluent_kafka import Producer as NativeProducer
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from migrations.runner import apply
-from resources.kafka.reader import close_readers
 from resources.lake.label_text import parse_labels
 from resources.proto.loki import PushRequest
 from resources.proto.prometheus import WriteRequest
@@ -42,35 +38,6 @@ from tests.support.patience import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.integration
 PROTOBUF = {"content-type": "application/x-protobuf"}
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[str]:
-    mock = NativeProducer({"test.mock.num.brokers": 1, "log_level": 0})
-    found = next(iter(mock.list_topics(timeout=PATIENCE_S).brokers.values()))
-    yield f"{found.host}:{found.port}"
-    close_readers()
-
-
-@pytest.fixture(scope="module")
-def shared(postgres_server: str, broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ingress]:
-    """One process for the tests that do not end it."""
-    name = f"receivers_{uuid.uuid4().hex}"
-    with psycopg.connect(postgres_server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    base, _, query = postgres_server.partition("?")
-    dsn = f"{base.rsplit('/', 1)[0]}/{name}" + (f"?{query}" if query else "")
-    apply(dsn)
-    with running(dsn, broker, tmp_path_factory.mktemp("shared")) as found:
-        yield found
-
-
-@pytest.fixture
-def ingress(shared: Ingress) -> Ingress:
-    """The shared process, for an organisation of this test's own."""
-    org = f"o{uuid.uuid4().hex[:12]}"
-    create_organisation(shared.settings.index_dsn, org)
-    return Ingress(shared.settings, shared.bucket, shared.process, org)
 
 
 class Recording(requests.Session):

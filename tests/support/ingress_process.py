@@ -87,7 +87,8 @@ def running(dsn: str, broker: str, folder: Path, url: str = "", **settings: Any)
     index.put_storage_profile(StorageProfile("raw", url or f"file://{folder / 'bucket'}"))
     index.close()
     port = any_free()
-    known = Settings(data_dir=folder, index_dsn=dsn, kafka_bootstrap=broker, ingress_port=port, **settings)
+    ports = {"ingress_port": port, "ingress_grpc_port": any_free()}
+    known = Settings(data_dir=folder, index_dsn=dsn, kafka_bootstrap=broker, **ports, **settings)
     with (folder / "ingress.log").open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "lakerunner_cli.main", "ingress"],

@@ -27,6 +27,11 @@ def _address(name: str, site: Site) -> str:
     return f"http://{HOST}:{site.ports[name]}"
 
 
+def _ingress_addresses(site: Site) -> str:
+    """Name both doors of the ingress."""
+    return f"{_address('ingress', site)}, OTLP/gRPC: http://{HOST}:{site.ports['ingress_grpc']}"
+
+
 def _query_addresses(site: Site) -> str:
     """Name every door of the query API."""
     secure = "+tls" if site.settings.query_tls_certificate else ""
@@ -66,7 +71,7 @@ def _is_younger(beat: Path, since: float) -> bool:
     return beat.is_file() and beat.stat().st_mtime >= since
 
 
-INGRESS = _role("ingress", "ingress", ("postgres", "kafka"))
+INGRESS = _role("ingress", "ingress", ("postgres", "kafka"), _ingress_addresses)
 QUERY_API = _role("query_api", "query-api", ("postgres",), _query_addresses)
 QUERY_WORKER_1 = _worker("query_worker_1")
 QUERY_WORKER_2 = _worker("query_worker_2")

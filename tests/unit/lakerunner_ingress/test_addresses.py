@@ -33,7 +33,7 @@ def client() -> Iterator[TestClient[Any]]:
         ("/api/v1/query", "queries go to the query API (port 4999)"),
         ("/prometheus/api/v1/query_range", "queries go to the query API (port 4999)"),
         ("/loki/api/v1/query_range", "queries go to the query API (port 4999)"),
-        ("/opentelemetry.proto.collector.logs.v1.LogsService/Export", "there is no OTLP/gRPC receiver"),
+        ("/opentelemetry.proto.collector.logs.v1.LogsService/Export", "gRPC needs HTTP/2"),
         ("/", "OTLP logs go to /v1/logs, OTLP metrics go to"),
     ],
 )
@@ -60,7 +60,7 @@ def test_profiles_are_refused_for_good(client: TestClient[Any], path: str) -> No
 def test_grpc_over_http_1_is_told_where_to_go(client: TestClient[Any]) -> None:
     answer = client.post("/v1/logs", content=b"", headers={"content-type": "application/grpc"})
     assert answer.status_code == 415
-    assert "send OTLP/HTTP to this port" in answer.json()["message"]
+    assert "gRPC needs HTTP/2" in answer.json()["message"]
 
 
 def test_the_description_names_every_push_with_its_bodies_answers_and_keys(client: TestClient[Any]) -> None:

@@ -13,6 +13,7 @@ import uvicorn
 from lakerunner_ingress import app as ingress
 from lakerunner_query import app as query_api
 from lakerunner_query import worker_app
+from resources.grpc.server import GrpcServer
 from resources.http_server import server_options
 from resources.settings import Settings
 
@@ -34,6 +35,7 @@ def test_every_process_keeps_connections(
     monkeypatch.setattr(ingress, "Producer", lambda _: None)
     monkeypatch.setattr(ingress, "create_app", lambda *_: _NoApp())
     monkeypatch.setattr(query_api, "create_app", lambda *_: _no_app)
+    monkeypatch.setattr(ingress, "bind", lambda *_: None)
     known = Settings(data_dir=tmp_path, index_dsn="x", kafka_bootstrap="x", http_keep_alive_s=77)
     with suppress(SystemExit):  # uvicorn.run: the server never started
         serve(known)
@@ -69,6 +71,7 @@ def test_pages_of_the_web_reach_no_server_under_a_name_of_their_own(
     monkeypatch.setattr(ingress, "Producer", lambda _: None)
     monkeypatch.setattr(ingress, "create_app", lambda *_: _NoApp())
     monkeypatch.setattr(query_api, "create_app", lambda *_: _NoApp())
+    monkeypatch.setattr(ingress, "bind", lambda *_: None)
     known = Settings(
         index_dsn="x", kafka_bootstrap="x", allowed_hosts=allowed, query_host=bound, ingress_host=bound
     )
@@ -95,8 +98,8 @@ class _NoApp:
         await send({"type": "http.response.start", "status": 200})
 
     class state:  # noqa: N801 - Litestar's name
-        class receivers:  # noqa: N801 - the application's name
-            drain = None
+        receivers = None
+        grpc = GrpcServer({}, idle_s=1.0, elsewhere="")
 
 
 class _NoIndex:

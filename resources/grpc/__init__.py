@@ -1,0 +1,1 @@
+"""The gRPC server: calls, connections over HTTP/2, the health service."""
