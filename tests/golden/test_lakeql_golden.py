@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,9 +10,12 @@ import duckdb
 import pytest
 
 from benchmarks.random_lakeql import compare, statement
+from lakerunner_query.protocol.units import TableUnit
 from tests.golden.lakeql_script import Case, check, read_cases
 from tests.support.query.plain_tables import plain_database
+from tests.support.query.random_sql import Statements
 from tests.support.query.signals_lake import Asked, SignalsLake, asked_over
+from tests.support.query.sql_results import difference, run_plain
 
 CASES = [
     case
@@ -81,3 +85,28 @@ def test_there_are_enough_cases() -> None:
     rejected = sum(case.is_error for case in CASES)
     assert len(CASES) - rejected >= 60
     assert rejected >= 40
+
+
+def test_whole_segments_are_counted_by_the_index(asked: Asked, database: duckdb.DuckDBPyConnection) -> None:
+    """Workers read what bounds cut, and nothing else."""
+    read, segments = Counter[bool](), 6
+    for number in range(120):
+        tests = Statements(f"bounds{number}")
+        name = tests.pick("logs", "logs", "spans", "metrics")
+        where = " AND ".join(
+            tests._time_test("timestamp", "") if name == "metrics" or tests.rng.random() < 0.7
+            else tests._number_test("tsns", "big")
+            for _ in range(tests.rng.randrange(3))
+        )  # fmt: skip
+        extent = "" if name == "metrics" else ", min(tsns), max(timestamp)"
+        sql = f"SELECT count(*){extent} FROM {name} WHERE {where or 'true'}"
+        asked.workers.units.clear()
+        found = asked.table(sql)
+        problem = difference(found, run_plain(database, sql))
+        assert not problem, f"{sql}: {problem}"
+        units = [one for one in asked.workers.units if isinstance(one, TableUnit)]
+        read[sum(len(one.segments) for one in units) < segments // 2] += 1
+    assert read[True] > 20, "workers read nearly everything"
+    asked.workers.units.clear()
+    asked.table("SELECT count(*), max(timestamp) FROM logs")
+    assert not asked.workers.units
