@@ -33,6 +33,16 @@ SCHEMA = pa.schema(
     ]
 )
 """Name and service of the root are known where there is exactly one."""
+_WORDS = pa.dictionary(pa.int32(), pa.string())
+_STORED = pa.schema(
+    [
+        field.with_type(pa.list_(_WORDS) if pa.types.is_list(field.type) else _WORDS)
+        if field.name in {"root_name", "root_service", "services"}
+        else field
+        for field in SCHEMA
+    ]
+)
+"""Texts of a segment are few."""
 _LENGTH = b"trace_summaries"
 _LEVEL = 3
 
@@ -40,9 +50,27 @@ _LEVEL = 3
 def encode(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", _LEVEL))
-    with pa.ipc.new_stream(sink, SCHEMA, options=options) as writer:
-        writer.write_table(table)
+    columns = [
+        _with_words(table.column(field.name).combine_chunks())
+        if field.type != SCHEMA.field(field.name).type
+        else table.column(field.name)
+        for field in _STORED
+    ]
+    with pa.ipc.new_stream(sink, _STORED, options=options) as writer:
+        writer.write_table(pa.table(columns, schema=_STORED))
     return bytes(sink.getvalue())
+
+
+def _with_words(texts: pa.Array) -> pa.Array:
+    if isinstance(texts, pa.ListArray):
+        return pa.ListArray.from_arrays(texts.offsets, texts.values.dictionary_encode())
+    return texts.dictionary_encode()
+
+
+def _without_words(coded: pa.Array) -> pa.Array:
+    if isinstance(coded, pa.ListArray):
+        return pa.ListArray.from_arrays(coded.offsets, coded.values.cast(pa.string()))
+    return coded.cast(pa.string())
 
 
 def read_table(raw: bytes | memoryview | pa.Buffer) -> pa.Table:
@@ -50,9 +78,18 @@ def read_table(raw: bytes | memoryview | pa.Buffer) -> pa.Table:
     with pa.ipc.open_stream(raw) as reader:
         table = reader.read_all()
     table.validate(full=True)
-    if table.schema != SCHEMA:
+    if table.schema != _STORED:
         raise ValueError(f"trace summaries of the form {table.schema}")
-    return table
+    table = table.combine_chunks()
+    columns = [
+        _without_words(_chunk(column)) if pa.types.is_nested(column.type) or column.type == _WORDS else column
+        for column in table.columns
+    ]
+    return pa.table(columns, schema=SCHEMA)
+
+
+def _chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
 
 
 def length_metadata(raw: bytes) -> dict[bytes, bytes]:
