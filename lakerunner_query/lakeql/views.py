@@ -59,9 +59,10 @@ class LakeView:
 
 _IS_ROOT, _IS_ERROR = "parent_span_id IS NULL", "status_code = 'error'"
 _ROOT = (
-    "MIN(STRUCT_PACK(at := tsns, id := span_id, service_name := service_name, name := name)) "
-    f"FILTER (WHERE {_IS_ROOT})"
+    "MIN(STRUCT_PACK(at := tsns, no_id := span_id IS NULL, id := span_id, service_name := service_name, "
+    f"name := name)) FILTER (WHERE {_IS_ROOT})"
 )
+"""The first root; one without an id comes behind others of its time, wherever an engine has nulls."""
 _END = "MAX(GREATEST(tsns, COALESCE(end_tsns, tsns)))"
 _SPAN = "DISTINCT (span_id, kind, tsns)"
 _TRACES = {

@@ -92,6 +92,7 @@ class _Rewriter(Scalars):
         for one, new in zip(with_.expressions, copied.expressions, strict=True):
             new.set("this", self.query(one.this))
             new.set("materialized", None)
+            self._name_all(one.this, new)
         made.set("with_", copied)
 
     def _select(self, select: exp.Select) -> exp.Expr:
@@ -180,13 +181,26 @@ class _Rewriter(Scalars):
         if isinstance(node, exp.Subquery):
             if any(node.args.get(key) for key in ("joins", "pivots", "sample")):
                 raise refused("joins in parentheses")
-            return self.query(node)
+            query = self.query(node)
+            self._name_all(node.this, query)
+            return query
         if not isinstance(node, exp.Table) or isinstance(node.this, exp.Func) or node.args.get("joins"):
             raise refused(f"{_spelled(node)} in FROM")
         made = node.copy()
+        self._name_all(node, made)
         if cte_of(node) is None:
             made.set("this", exp.to_identifier(self.prefix + node.name))
         return made
+
+    def _name_all(self, source: exp.Expr, made: exp.Expr) -> None:
+        """Complete `AS t(a, b)`: Spark wants a name for each column, DuckDB leaves the others as they are."""
+        alias = made.args.get("alias")
+        if alias is None or not alias.args.get("columns"):
+            return
+        names = [name for name, _ in self.columns_of(source)]
+        given = alias.args["columns"]
+        rest = [exp.to_identifier(name, quoted=True) for name in names[len(given) :]]
+        alias.set("columns", [*given, *rest])
 
     def _check_aliases(self, select: exp.Select) -> None:
         """Refuse a name that is a column and an alias of something else: it means one or the other."""

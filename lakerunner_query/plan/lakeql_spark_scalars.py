@@ -169,6 +169,8 @@ class Scalars:
         texts = list(leaves)
 
         def replaced(one: exp.Expr) -> exp.Expr:
+            if isinstance(one, exp.Identifier):  # a field of a struct, which may have the name of a column
+                return one
             text = one.sql(DIALECT)
             return exp.column(f"a{texts.index(text)}") if text in leaves else one
 
@@ -230,6 +232,17 @@ class Scalars:
         if windows:
             behind += " WINDOW " + ", ".join(one.sql(DIALECT) for one in windows)
         return self._cached(f"{with_}SELECT {own}, {listed} {sources} {behind}")
+
+    def columns_of(self, source: exp.Expr) -> list[tuple[str, str]]:
+        """Return names and types of all columns of a table, or of a query."""
+        ctes = ", ".join(_visible(source))
+        plain = source.copy()
+        plain.set("alias", None)
+        text = plain.sql(DIALECT) if isinstance(source, exp.Table) else f"({plain.sql(DIALECT)})"
+        found = self._cached(f"{f'WITH {ctes} ' if ctes else ''}SELECT * FROM {text}")
+        if found is None:
+            raise refused(f"{source.sql(DIALECT)[:80]}, whose columns are not known,")
+        return found
 
     def _cached(self, text: str) -> list[tuple[str, str]] | None:
         if text not in self._types:

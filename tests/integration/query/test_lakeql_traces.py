@@ -3,51 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from lakerunner_query.coordinator import lakeql_desk, lakeql_scans
 from lakerunner_query.lakeql.views import MARGIN_NS
 from lakerunner_query.plan import lakeql_pushdown
 from lakerunner_query.plan.slices import RowSliceSizes
-from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS, SECOND_NS
-from tests.support.cooking_lake import HOUR, Lake, lake_in
-from tests.support.query.signals_lake import Asked, asked_over, put
+from tests.support.cooking_lake import HOUR, lake_in
+from tests.support.query.signals_lake import Asked, asked_over
+from tests.support.query.traces_lake import SPANS, TIES, TracesLake
 
 MINUTE_NS = 60 * SECOND_NS
-ERROR = 2
 
 
-@dataclass(frozen=True)
-class Span:
-    trace: int
-    number: int
-    at_s: float
-    """Start, after the beginning of the lake's second hour."""
-    service: str = "web"
-    parent: int = 0
-    status: int = 0
-    kind: int = 2
-    takes_s: float = 1.0
-
-
-SPANS = (
-    # a trace over an hour's edge, sent in several objects and out of order
-    (Span(1, 12, 2, "db", parent=11, status=ERROR), Span(1, 11, 1, "payments", parent=10, takes_s=4)),
-    (Span(1, 10, -0.5, "web"), Span(2, 20, 30, "web"), Span(2, 21, 31, "db", parent=20)),
-    # the same span again, the same id of the other side, and a span that only looks alike
-    (Span(2, 21, 31, "db", parent=20), Span(2, 21, 31, "db", parent=20, kind=3)),
-    (Span(2, 21, 32, "db", parent=20),),
-    (Span(3, 31, 40, "db", parent=30, status=ERROR),),  # its root never came
-    (Span(4, 41, 50.5, "search"), Span(4, 40, 50, "web"), Span(4, 42, 49, "db", parent=40)),  # two roots
-    (Span(5, 50, 3590, "web"), Span(5, 51, 3590 + 1200, "late", parent=50)),  # ends behind the interval
-    (Span(6, 60, -900, "web"), Span(6, 61, 5, "late", parent=60)),  # began before it
-)  # fmt: skip
 EXPECTED = {
     2: ("web", 30.0, 33.0, 4, 0, ["db", "web"]),
     3: (None, 40.0, 41.0, 1, 1, ["db"]),
@@ -55,37 +27,6 @@ EXPECTED = {
     5: ("web", 3590.0, 4791.0, 2, 0, ["late", "web"]),
 }
 WHOLE = {1: ("web", -0.5, 5.0, 3, 1, ["db", "payments", "web"]), **EXPECTED}
-
-
-@dataclass
-class TracesLake:
-    """A lake of some objects of spans, cooked one by one."""
-
-    lake: Lake
-    folder: Path = field(init=False)
-    index: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.folder, self.index = self.lake.folder / "lake", self.lake.index
-        for number, spans in enumerate(SPANS):
-            data = _request(spans).SerializeToString()
-            self.lake.arrive(f"spans-{number}", data, HOUR + HOUR_NS, signal=Signal.TRACES)
-            self.lake.cook(Signal.TRACES)
-
-
-def _request(spans: tuple[Span, ...]) -> ExportTraceServiceRequest:
-    request = ExportTraceServiceRequest()
-    for one in spans:
-        group = request.resource_spans.add()
-        put(group.resource, "service.name", one.service)
-        span = group.scope_spans.add().spans.add()
-        span.trace_id, span.span_id = bytes([one.trace] * 16), bytes([one.number] * 8)
-        if one.parent:
-            span.parent_span_id = bytes([one.parent] * 8)
-        span.name, span.kind, span.status.code = f"of {one.service}", one.kind, one.status
-        span.start_time_unix_nano = HOUR + HOUR_NS + int(one.at_s * SECOND_NS)
-        span.end_time_unix_nano = span.start_time_unix_nano + int(one.takes_s * SECOND_NS)
-    return request
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +89,13 @@ def test_conditions_on_spans_narrow_what_is_read(asked: Asked) -> None:
     assert narrowed["segments_without_words"] > asked.statistics["segments_without_words"]
     assert sorted(traces(asked, "WHERE error_count > 0")) == [3]
     assert sorted(traces(asked, "WHERE error_count = 0")) == [2, 4, 5]
+
+
+def test_of_roots_that_begin_together_one_without_an_id_comes_last(tmp_path: Path) -> None:
+    lake = cast("Any", TracesLake(lake_in(tmp_path / "lake"), TIES))
+    with asked_over(lake, tmp_path) as found:
+        roots = {trace: (one[0], one[3]) for trace, one in traces(found).items()}
+    assert roots == {7: ("web", 3), 8: ("db", 3), 9: ("web", 3)}
 
 
 def test_a_hint_that_names_too_many_traces_is_not_used(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
