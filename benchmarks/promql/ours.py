@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -20,7 +21,8 @@ from benchmarks.promql.peers import HttpApi, cpu_ms, proportional_bytes, residen
 from resources.settings import Settings
 
 SHOWN = "Lakerunner"
-READY_S = 60.0
+READY_S, ADVANCE_S = 60.0, 1.0
+"""Seconds in which a process that is not ready yet uses so much CPU time, or is given up."""
 _SERVE = "from {module} import serve; from resources.settings import Settings; serve(Settings.load())"
 API, WORKER = "lakerunner_query.app", "lakerunner_query.worker_app"
 
@@ -62,8 +64,8 @@ class Ours:
         first = self.workers - late
         self._processes = [_process(WORKER, each) for each in self._of_workers[:first]]
         self._processes.append(_process(API, base))
-        for each in (*worker_ports[:first], port):
-            _wait_ready(f"http://127.0.0.1:{each}/readyz")
+        for each, process in zip((*worker_ports[:first], port), self._processes, strict=True):
+            _wait_ready(f"http://127.0.0.1:{each}/readyz", process)
         self.apis = {org: HttpApi(port, "/prometheus/api/v1", {"Api-Key": org}) for org in ORGS}
 
     def start_worker(self, number: int) -> subprocess.Popen[bytes]:
@@ -124,12 +126,29 @@ def _process(module: str, settings: Settings) -> subprocess.Popen[bytes]:
     )
 
 
-def _wait_ready(url: str) -> None:
-    deadline = time.monotonic() + READY_S
-    while time.monotonic() < deadline:
+def _wait_ready(url: str, process: subprocess.Popen[bytes]) -> None:
+    """Wait while the process lives and computes: it may compile kernels, and share its processors."""
+    used, since = 0.0, time.monotonic()
+    while time.monotonic() - since < READY_S:
+        if process.poll() is not None:
+            raise PeerError(f"{url}: its process ended with {process.returncode}")
         try:
             with urllib.request.urlopen(url, timeout=2):
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.05)
-    raise PeerError(f"{url} never became ready")
+        now = _used_s(process.pid)
+        if now > used + ADVANCE_S:
+            used, since = now, time.monotonic()
+    raise PeerError(f"{url} did not become ready, and did nothing for {READY_S:g} s")
+
+
+def _used_s(pid: int) -> float:
+    """Return the CPU seconds of a process and those below it; one may end meanwhile."""
+    found = psutil.Process(pid)
+    seconds = 0.0
+    for each in (found, *found.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = each.cpu_times()
+            seconds += times.user + times.system
+    return seconds
