@@ -18,7 +18,7 @@ from lakerunner_query.api.jaeger.conditions import (
     of_service,
 )
 from lakerunner_query.api.jaeger.params import LOOKBACK_NS, dependencies_range
-from lakerunner_query.api.jaeger.render import JSON, refusal, reply, send
+from lakerunner_query.api.jaeger.render import JSON, refusal, reply
 from lakerunner_query.api.shared.auth import caller
 from lakerunner_query.api.shared.requests import RequestFields, read_fields
 from lakerunner_query.api.shared.services import Services
@@ -39,34 +39,17 @@ Operation = tuple[str, str]
 async def services_(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """List the services of the last two days."""
     fields = await read_fields(request)
-    names, found = await _services(request, services)
+    names, found = await services_of(request, services)
     return reply(fields, names, found.missing, total=len(names))
-
-
-@get("/v3/services")
-async def services_v3(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """List the services of the last two days, for newer versions of Jaeger's UI."""
-    fields = await read_fields(request)
-    names, found = await _services(request, services)
-    return send(fields, {"services": names}, found.missing)
 
 
 @get("/operations")
 async def operations(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """List the operations of a service by name and kind, of all kinds or one."""
     fields = await read_fields(request)
-    pairs, found = await _operations(request, services, _service(fields), fields.text("spanKind"))
+    pairs, found = await operations_of(request, services, _service(fields), fields.text("spanKind"))
     shown = [{"name": name, "spanKind": kind} for name, kind in pairs]
     return reply(fields, shown, found.missing, total=len(shown))
-
-
-@get("/v3/operations")
-async def operations_v3(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """List the operations of a service, for newer versions of Jaeger's UI."""
-    fields = await read_fields(request)
-    pairs, found = await _operations(request, services, _service(fields), fields.text("span_kind"))
-    shown = [{"name": name, "spanKind": kind or "internal"} for name, kind in pairs]
-    return send(fields, {"operations": shown}, found.missing)
 
 
 @get("/services/{rest:path}")
@@ -76,7 +59,7 @@ async def operation_names(request: Request[Any, Any, Any], services: Services, r
     service, _, last = rest.removeprefix("/").rpartition("/")
     if last != "operations" or not service:
         raise NotFoundError("expected /jaeger/api/services/{service}/operations")
-    pairs, found = await _operations(request, services, service, "")
+    pairs, found = await operations_of(request, services, service, "")
     names = sorted({name for name, _ in pairs})
     return reply(fields, names, found.missing, total=len(names))
 
@@ -112,13 +95,13 @@ def _service(fields: RequestFields) -> str:
     return fields.text("service")
 
 
-async def _services(request: Request[Any, Any, Any], services: Services) -> tuple[list[str], TraceMetrics]:
+async def services_of(request: Request[Any, Any, Any], services: Services) -> tuple[list[str], TraceMetrics]:
     found = await _count(request, services, counts_text(None, (SERVICE,)))
     texts = {str(value.value or "") for named in found.functions[0] for _, value in named}
     return sorted(text or MISSING_SERVICE for text in texts), found
 
 
-async def _operations(
+async def operations_of(
     request: Request[Any, Any, Any], services: Services, service: str, kind: str
 ) -> tuple[list[Operation], TraceMetrics]:
     conditions = [of_service(service), *([of_kind(kind)] if kind else [])]
@@ -137,6 +120,4 @@ async def _count(request: Request[Any, Any, Any], services: Services, text: str)
     return found
 
 
-NAME_HANDLERS: tuple[Any, ...] = (
-    services_, services_v3, operations, operations_v3, operation_names, dependencies, metrics,
-)  # fmt: skip
+NAME_HANDLERS: tuple[Any, ...] = (services_, operations, operation_names, dependencies, metrics)

@@ -23,6 +23,7 @@ from resources.lake.timecut import DAY_NS
 
 NS_PER_US, NS_PER_MS = 1_000, 1_000_000
 LIMIT = 100
+NOT_FOUND = "trace not found"
 LOOKBACK_NS = 2 * DAY_NS
 """Range of searches that name no start, and of lists of services and operations."""
 DEPENDENCIES_NS = DAY_NS
@@ -55,7 +56,7 @@ def traces_asked(fields: RequestFields, org: str, now_ns: int) -> TracesAsked:
     """Read a request for traces; times are microseconds, durations have units."""
     during = search_range(fields, now_ns)
     tags = read_tags(fields.all("tag"), fields.all("tags"))
-    limit = _limit(fields.text("limit"))
+    limit = limit_of(fields.text("limit"))
     least, most = _duration(fields, "minDuration"), _duration(fields, "maxDuration")
     ids = tuple(trace_id(one, "cannot parse traceID param: ") for one in fields.all("traceID"))
     is_raw = flag(fields, "raw")
@@ -140,7 +141,7 @@ def read_tags(pairs: Sequence[str], objects: Sequence[str]) -> dict[str, str]:
     return tags
 
 
-def _limit(text: str) -> int:
+def limit_of(text: str) -> int:
     if not text:
         return LIMIT
     number = _integer(text, "")
@@ -169,11 +170,14 @@ def _integer(text: str, context: str) -> int:
     return int(text)
 
 
-def _duration(fields: RequestFields, name: str) -> int:
-    text = fields.text(name)
+def duration(text: str, name: str) -> int:
     if not text:
         return 0
     try:
         return GO.parse(text)
     except ConversionError as error:
         raise InvalidRequestError(f"unable to parse param '{name}': {error}") from error
+
+
+def _duration(fields: RequestFields, name: str) -> int:
+    return duration(fields.text(name), name)

@@ -10,9 +10,17 @@ from typing import Any
 from litestar import Request, Response, Router, get
 
 from lakerunner_query.api.jaeger.names import NAME_HANDLERS
-from lakerunner_query.api.jaeger.params import TracesAsked, flag, trace_id, trace_range, traces_asked
+from lakerunner_query.api.jaeger.params import (
+    NOT_FOUND,
+    TracesAsked,
+    flag,
+    trace_id,
+    trace_range,
+    traces_asked,
+)
 from lakerunner_query.api.jaeger.render import reply, respond_like_jaeger
 from lakerunner_query.api.jaeger.translation import id_text, traces_json
+from lakerunner_query.api.jaeger.version3 import VERSION3_HANDLERS
 from lakerunner_query.api.shared.auth import caller, require_reader
 from lakerunner_query.api.shared.requests import missing_warnings, read_fields
 from lakerunner_query.api.shared.services import Services
@@ -22,7 +30,6 @@ from lakerunner_query.errors import NotFoundError
 from lakerunner_query.protocol.traces import FoundTrace
 from lakerunner_query.serving import handlers, unless_gone
 
-NOT_FOUND = "trace not found"
 MOST_SPANS = 200_000
 """Spans of the traces of one answer; a single trace may have more."""
 
@@ -99,7 +106,7 @@ async def _translated(found: WholeTraces, ids: Sequence[bytes], *, is_raw: bool)
 
 jaeger_router = Router(
     "/jaeger/api",
-    route_handlers=[traces, trace, *NAME_HANDLERS],
+    route_handlers=[traces, trace, *NAME_HANDLERS, *VERSION3_HANDLERS],
     guards=[require_reader],
     exception_handlers=handlers(respond_like_jaeger),
     tags=["jaeger"],

@@ -73,7 +73,12 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "/jaeger/api/operations": ("service!", "spanKind", *JAEGER),
     "/jaeger/api/dependencies": ("endTs", "lookback", "service", *JAEGER),
     "/jaeger/api/v3/services": JAEGER,
-    "/jaeger/api/v3/operations": ("service!", "span_kind", *JAEGER),
+    "/jaeger/api/v3/operations": ("service!", "spanKind", *JAEGER),
+    "/jaeger/api/v3/trace-summaries": (
+        "query.serviceName!", "query.operationName", "query.attributes", "query.startTimeMin",
+        "query.startTimeMax", "query.durationMin", "query.durationMax", "query.searchDepth", *JAEGER,
+    ),
+    "/jaeger/api/v3/traces/{trace}": ("startTime", "endTime", *JAEGER),
     "/api/v1/logs/query": ("q!", "s", "e", "limit", "reverse", "fields*", "step", "summary", "last_event_id"),
     "/api/v1/metrics/query": ("q!", "s", "e", "step", "limit", "summary", "last_event_id"),
     "/api/v1/logs/tags": ("s", "e", "q", "limit"),

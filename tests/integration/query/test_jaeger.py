@@ -13,6 +13,7 @@ import pytest
 from litestar.testing import TestClient
 
 from lakerunner_query.api.jaeger import queries
+from lakerunner_query.api.jaeger.version3 import older
 from lakerunner_query.app import create_app
 from lakerunner_query.coordinator import service_links
 from resources.lake.layout import Signal
@@ -165,12 +166,38 @@ def test_jaeger_s_ui_gets_what_it_asks_for(api: Api) -> None:
     assert api.found(**asked, operation="GET /") == [LARGE_ID]
     both = api.data("/traces", traceID=[SMALL_ID, LARGE_ID])
     assert [one["traceID"] for one in both] == [SMALL_ID, LARGE_ID]
+    answer = api.ask("/metrics/calls", service="web", endTs=1, lookback=1, step=1, ratePer=1)
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (501, 501)
+
+
+@pytest.mark.parametrize("is_old", [True, False])
+def test_newer_versions_of_its_ui_get_summaries_and_otlp(api: Api, *, is_old: bool) -> None:
     assert api.ask("/v3/services").json() == {"services": ["cart", "db", "mail/queue", "web"]}
     assert api.ask("/v3/operations", service="mail/queue").json()["operations"][0] == {
         "name": "no kind", "spanKind": "internal",
     }  # fmt: skip
-    answer = api.ask("/metrics/calls", service="web", endTs=1, lookback=1, step=1, ratePer=1)
-    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (501, 501)
+    asked = {
+        "query.serviceName": "web", "query.operationName": "GET /", "query.attributes": '{"zone":"eu"}',
+        "query.startTimeMin": "2026-01-01T00:00:00.000Z", "query.startTimeMax": "2026-01-01T01:00:00.000Z",
+        "query.searchDepth": "20", "query.durationMin": "1ms",
+    }  # fmt: skip
+    (found,) = api.ask(
+        "/v3/trace-summaries", **{older(k) if is_old else k: v for k, v in asked.items()}
+    ).json()["summaries"]
+    assert (found["traceId"], found["traceID"]) == (LARGE_ID, LARGE_ID)
+    assert (found["rootServiceName"], found["rootOperationName"]) == ("web", "GET /")
+    assert (found["spanCount"], found["errorSpanCount"]) == (6, 1)
+    assert found["minStartTimeUnixNano"] == str(HOUR + int(1_000.5 * MS))
+    assert [one["name"] for one in found["services"]] == ["cart", "mail/queue", "web"]
+    (result,) = api.ask(f"/v3/traces/{LARGE_ID}").json().values()
+    spans = [
+        one for group in result["resourceSpans"] for part in group["scopeSpans"] for one in part["spans"]
+    ]
+    assert {one["traceId"] for one in spans} == {LARGE_ID}
+    assert {one.get("parentSpanId", "") for one in spans} >= {"", f"{1:016x}"}
+    assert spans[0]["links"][0]["traceId"] == SMALL.hex()
+    assert api.ask("/v3/traces/77").status_code == 404
+    assert api.ask("/v3/trace-summaries").status_code == 400
 
 
 @pytest.mark.parametrize(
