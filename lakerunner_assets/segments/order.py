@@ -25,6 +25,11 @@ MAX_GROUP_ROWS = 250_000
 MAX_GROUP_BYTES = 128 << 20
 SMALL_SEGMENT_ROWS = 50_000
 """Rows below which one row group holds all slots: reading it whole is cheaper than its footers."""
+SPAN_GROUP_ROWS = 16_384
+"""Most spans of a row group of a new segment: a trace by id reads all columns of one (5 ms instead of 31 ms
+for 100,000 rows, for 4 % more bytes)."""
+MERGED_SPAN_GROUP_ROWS = 65_536
+"""The same of a merged segment, which may have 20 million: some 7 kB of the footer for each row group."""
 ROWS_PER_COLUMN = 1000
 """Fewest rows per column of a row group of some services: a column takes 100 to 150 bytes of the footer."""
 _FRONT = (CHQ_TSNS, CHQ_STREAM_ID, CHQ_OBJECT, CHQ_POSITION, "log_level", "detected_level", "log_message")

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from lakerunner_assets.segments import token_bloom
 from lakerunner_assets.segments.file import Content, write_file
-from lakerunner_assets.segments.order import most_rows
+from lakerunner_assets.segments.order import SPAN_GROUP_ROWS, most_rows
 from lakerunner_assets.segments.segment_kernels import is_ordered, radix_sorted
 from lakerunner_assets.segments.trace_summaries import COLUMNS, SummaryWriter
 from lakerunner_assets.segments.unify import unify
@@ -107,7 +107,7 @@ def trace_ranks(trace_id: pa.FixedSizeBinaryArray) -> Int64s:
 
 def span_groups(count: int, bytes_per_row: float) -> list[tuple[int, int]]:
     """Return (first, behind) of each row group, all of about the same size."""
-    limit = most_rows(bytes_per_row)
+    limit = min(most_rows(bytes_per_row), SPAN_GROUP_ROWS)
     pieces = -(-count // limit)
     return list(pairwise(count * piece // pieces for piece in range(pieces + 1)))
 

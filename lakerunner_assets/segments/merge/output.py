@@ -17,7 +17,14 @@ from lakerunner_assets.segments.merge.layout import Format
 from lakerunner_assets.segments.merge.merge_kernels import Keys
 from lakerunner_assets.segments.merge.request import MergedSegment, MergeKind, Window
 from lakerunner_assets.segments.merge.rounds import Rows, concatenate_rows
-from lakerunner_assets.segments.order import SLOT_NS, SMALL_SEGMENT_ROWS, fewest_rows, most_rows, service_cut
+from lakerunner_assets.segments.order import (
+    MERGED_SPAN_GROUP_ROWS,
+    SLOT_NS,
+    SMALL_SEGMENT_ROWS,
+    fewest_rows,
+    most_rows,
+    service_cut,
+)
 from lakerunner_assets.segments.written import SegmentIdentity
 from resources.arrays import Int64s
 from resources.lake.segment_file import (
@@ -55,7 +62,7 @@ def log_cut(pending: Sequence[Rows], most: int, has_groups: bool, is_end: bool) 
 
 def span_cut(pending: Sequence[Rows], most: int, has_groups: bool, is_end: bool) -> int:
     """Cut full groups; deal the rest at the end evenly."""
-    total = sum(map(len, pending))
+    total, most = sum(map(len, pending)), min(most, MERGED_SPAN_GROUP_ROWS)
     if is_end:
         return -(-total // -(-total // most)) if total else 0
     return most if total > most + most // 4 else 0
