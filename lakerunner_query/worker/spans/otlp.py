@@ -27,8 +27,8 @@ from lakerunner_query.protocol.traces import TraceAnswer
 from lakerunner_query.protocol.units import TraceUnit
 from lakerunner_query.traceql.values import SPAN_KINDS, STATUSES
 from lakerunner_query.worker.spans.rows import TRACE
-from lakerunner_query.worker.tables.pruning import groups_with_ids
-from lakerunner_query.worker.tables.segments import OpenTable, TableOpener
+from lakerunner_query.worker.tables.pruning import bloom_offset, groups_near_ids, groups_with_ids
+from lakerunner_query.worker.tables.segments import OpenTable, TableOpener, TableReader
 from resources.duckdb import Cancellation
 from resources.lake.columns import (
     CHQ_DROPPED_ATTRIBUTES,
@@ -57,12 +57,13 @@ class TraceReader:
     def run(self, unit: TraceUnit, cancellation: Cancellation) -> TraceAnswer:
         """Return the spans of these traces, each once."""
         with self._opener.open_unit(cancellation) as reader:
-            words = [one.hex() for one in unit.ids]
-            held = [one for one in unit.segments if reader.may_hold(one, words)]
             parts: list[PackedSpans] = []
-            for one in reader.open(held):
+            for one, groups in _row_groups(reader, unit):
                 cancellation.check()
-                read = reader.reader.attempt(one.segment, lambda one=one: _rows(one, unit.ids))  # type: ignore[misc]
+                read = reader.reader.attempt(
+                    one.segment,
+                    lambda one=one, groups=groups: _rows(one, groups, unit.ids),  # type: ignore[misc]
+                )
                 if read is not None:
                     parts.append(pack_spans(read, one.footer.attributes))
             rows = sum(len(part.spans) for part in parts)
@@ -70,12 +71,29 @@ class TraceReader:
             return TraceAnswer(data, rows, duplicates, reader.reader.report())
 
 
-def _rows(one: OpenTable, ids: Sequence[bytes]) -> pa.Table | None:
+def _row_groups(reader: TableReader, unit: TraceUnit) -> list[tuple[OpenTable, list[int]]]:
+    """Return the row groups that may have these traces, and begin to fetch them."""
+    ids = sorted(unit.ids)
+    tables = reader.open(reader.with_words(unit.segments, [one.hex() for one in ids]))
+    for one in tables:
+        near = groups_near_ids(one, TRACE, ids, np.ones(one.footer.groups, np.bool_))
+        offsets = [bloom_offset(one, TRACE, number) for number in near]
+        reader.reader.fetch(one.segment, [(offset, offset + 1) for offset in offsets if offset is not None])
+    found: list[tuple[OpenTable, list[int]]] = []
+    for one in tables:
+        groups = np.flatnonzero(
+            groups_with_ids(one, TRACE, ids, np.ones(one.footer.groups, np.bool_))
+        ).tolist()
+        if groups:
+            layout = one.footer.layout
+            chunks = [each for number in groups for each in layout.chunks(number, layout.places)]
+            reader.reader.fetch(one.segment, chunks)
+            found.append((one, groups))
+    return found
+
+
+def _rows(one: OpenTable, groups: Sequence[int], ids: Sequence[bytes]) -> pa.Table | None:
     """Read the rows of these traces, with all their columns."""
-    flags = groups_with_ids(one, TRACE, sorted(ids), np.ones(one.footer.groups, np.bool_))
-    groups = np.flatnonzero(flags).tolist()
-    if not groups:
-        return None
     with pq.ParquetFile(one.file.source(), metadata=one.footer.layout.metadata) as parquet:
         keys = parquet.read_row_groups(groups, [TRACE], use_threads=False).column(TRACE).combine_chunks()
         wanted = pa.array(sorted(ids), keys.type)

@@ -218,19 +218,41 @@ def _groups_of_rows(starts: Int64s, series: SeriesTable, places: Int64s) -> Flag
     return found
 
 
-def groups_with_ids(one: OpenTable, column: str, ids: Sequence[bytes], flags: Flags) -> Flags:
-    """Keep row groups whose statistics and bloom filters allow for one of these ids."""
-    layout, found = one.footer.layout, flags.copy()
-    places = layout.places.get(column, ())
-    for number in np.flatnonzero(flags).tolist() if len(places) == 1 else ():
-        chunk = layout.metadata.row_group(number).column(places[0])
-        facts = chunk.statistics
+def groups_near_ids(
+    one: OpenTable, column: str, ids: Sequence[bytes], flags: Flags
+) -> dict[int, list[bytes]]:
+    """Return row groups whose statistics allow for some of these ids, with those ids."""
+    places = one.footer.layout.places.get(column, ())
+    found: dict[int, list[bytes]] = {}
+    for number in np.flatnonzero(flags).tolist():
+        facts = (
+            one.footer.layout.metadata.row_group(number).column(places[0]).statistics
+            if len(places) == 1
+            else None
+        )
         possible = list(ids)
         if facts is not None and facts.has_min_max:
             possible = [each for each in ids if facts.min <= each <= facts.max]
-        if possible and len(possible) <= MOST_BLOOMS and chunk.bloom_filter_offset is not None:
-            possible = [each for each in possible if _may_hold(one, chunk.bloom_filter_offset, each)]
-        found[number] = bool(possible)
+        if possible:
+            found[number] = possible
+    return found
+
+
+def bloom_offset(one: OpenTable, column: str, number: int) -> int | None:
+    """Return the place of a row group's bloom filter; None where it has none."""
+    places = one.footer.layout.places.get(column, ())
+    if len(places) != 1:
+        return None
+    offset: int | None = one.footer.layout.metadata.row_group(number).column(places[0]).bloom_filter_offset
+    return offset
+
+
+def groups_with_ids(one: OpenTable, column: str, ids: Sequence[bytes], flags: Flags) -> Flags:
+    """Keep row groups whose statistics and bloom filters allow for one of these ids."""
+    found = np.zeros_like(flags)
+    for number, possible in groups_near_ids(one, column, ids, flags).items():
+        offset = bloom_offset(one, column, number) if len(possible) <= MOST_BLOOMS else None
+        found[number] = offset is None or any(_may_hold(one, offset, each) for each in possible)
     return found
 
 

@@ -36,6 +36,8 @@ LABEL_BYTES = 64 << 20
 BLOOM_BYTES = 64 << 20
 SUMMARY_BYTES = 64 << 20
 """Bounds of what stays in memory of all segments."""
+LARGE_BLOOM = 128 << 10
+"""Bytes from which on the footer and the bloom filters of row groups are less to fetch than a token bloom."""
 PARSED_SIZE = 6
 """A footer in memory takes about so many times its bytes in the file."""
 SERIES_SIZE, PAIR_SIZE, BYTES_PER_WORD = 64, 8, 4
@@ -196,6 +198,18 @@ class TableReader:
         for cache in (shared.footers, shared.streams, shared.blooms, shared.summaries):
             cache.forget(segment.key)
         self.reader.lose(segment, error)
+
+    def with_words(self, segments: Sequence[SegmentRef], tokens: Sequence[str]) -> list[SegmentRef]:
+        """Return segments that may have one of these words; large blooms are not fetched for that."""
+        known = self._shared.blooms
+        far = (
+            () if self.reader.shared.segments.is_local else [one for one in segments if one.key not in known]
+        )
+        for one in far:
+            if 0 < one.bloom_length <= LARGE_BLOOM:
+                self.reader.fetch(one, [(one.bloom_offset, one.bytes)])
+        unknown = {one.segment_id for one in far if one.bloom_length > LARGE_BLOOM}
+        return [one for one in segments if one.segment_id in unknown or self.may_hold(one, tokens)]
 
     def may_hold(self, segment: SegmentRef, tokens: Sequence[str]) -> bool:
         """Tell whether one of these words may be in the segment; a damaged bloom excludes none."""
