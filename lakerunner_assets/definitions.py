@@ -8,7 +8,7 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from lakerunner_assets.freshness import fresh_check_keys, freshness_checks
-from lakerunner_assets.graph import build_assets
+from lakerunner_assets.graph import MATERIALIZED, build_assets
 from lakerunner_assets.keys import (
     DAY_ROLLUP_JOB,
     ROLLUP_JOB,
@@ -16,6 +16,7 @@ from lakerunner_assets.keys import (
     asset_key,
     compact_job_name,
     cook_job_name,
+    materialize_job_name,
     rollup_key,
 )
 from lakerunner_assets.signals import SIGNALS
@@ -44,10 +45,11 @@ def build_defs(settings: Settings) -> dg.Definitions:
         _job(ROLLUP_JOB, *(rollup_key(rollup) for rollup in ROLLUPS if rollup.frequency_ms != DAY)),
         _job(DAY_ROLLUP_JOB, rollup_key(rollup_of(DAY))),
     ]
+    derive_jobs = [_job(materialize_job_name(s), asset_key(Tier.MATERIALIZED, s)) for s in MATERIALIZED]
     return dg.Definitions(
         assets=build_assets(settings.horizon),
         asset_checks=freshness_checks(),
-        jobs=[*cook_jobs.values(), *list_jobs.values(), *compact_jobs.values(), *roll_jobs],
+        jobs=[*cook_jobs.values(), *list_jobs.values(), *compact_jobs.values(), *roll_jobs, *derive_jobs],
         sensors=[
             *(
                 ingest_sensor(signal, [cook_jobs[signal], list_jobs[signal]], settings.sensor_interval_s)
@@ -58,8 +60,8 @@ def build_defs(settings: Settings) -> dg.Definitions:
                 for signal in SIGNALS
             ),
             lineage_sensor(settings.rollup_interval_s),
-            reconciler_sensor([*cook_jobs.values(), *roll_jobs]),
-            wake_up_sensor([*compact_jobs.values(), *roll_jobs]),
+            reconciler_sensor([*cook_jobs.values(), *roll_jobs, *derive_jobs]),
+            wake_up_sensor([*compact_jobs.values(), *roll_jobs, *derive_jobs]),
             outbox_sensor,
             freshness_sensor,
             sweeping_sensor,

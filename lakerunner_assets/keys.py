@@ -18,6 +18,7 @@ class Tier(StrEnum):
     COOKED = "cooked"
     COMPACTED = "compacted"
     ROLLUP = "rollup"
+    MATERIALIZED = "materialized"
 
 
 def asset_key(tier: Tier, signal: Signal) -> AssetKey:
@@ -43,4 +44,10 @@ def compact_job_name(signal: Signal) -> str:
 
 LINEAGE_TAG = "dagster/from_automation_condition"
 """Dagster's own tag of runs that lineage requested."""
+FORCE_TAG = "lakerunner/force"
+"""Tag of runs that build partitions although they are current."""
 ROLLUP_JOB, DAY_ROLLUP_JOB = "roll_up_hours", "roll_up_days"
+
+
+def materialize_job_name(signal: Signal) -> str:
+    return f"materialize_{signal.value}"

@@ -96,6 +96,7 @@ def new_segment(
     width_ns: int = HOUR_NS,
     level: int = 0,
     settled: bool = False,
+    origin: str = "",
 ) -> Segment:
     """Build the index row of a written segment."""
     facts = answer.facts
@@ -114,7 +115,7 @@ def new_segment(
         rows=facts.rows,
         bytes=facts.bytes,
         level=level,
-        origin="",
+        origin=origin,
         format_version=facts.format_version,
         sort_version=facts.sort_version,
         terms=facts.terms,

@@ -111,6 +111,7 @@ class Settings:
     rollup_interval_s: int = 30
     rollup_memory_bytes: int = 192 * MIB
     rollup_overdue_s: int = 120
+    span_metrics: bool = True
     # --- sweeping ---------------------------------------------------------------------------------
     sweep_grace_s: int = 3600
     sweep_orphan_s: int = 86_400

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from lakerunner_assets.keys import DAY_ROLLUP_JOB, LINEAGE_TAG, ROLLUP_JOB
+from lakerunner_assets.graph import MATERIALIZED
+from lakerunner_assets.keys import DAY_ROLLUP_JOB, LINEAGE_TAG, ROLLUP_JOB, materialize_job_name
 from lakerunner_assets.partitions import day_in_window, day_partition_key, in_window, partition_key
 from lakerunner_assets.signals import SIGNALS
 from resources.bindings import Lakerunner
@@ -25,6 +26,7 @@ from resources.index.contract import PipelineIndex
 from resources.index.types import DuePartition
 from resources.lake.frequency import DAY, ROLLUPS
 from resources.lake.layout import Signal
+from resources.lake.signals import MATERIALIZED_MS
 from resources.lake.timecut import DAY_NS, HOUR_NS
 from resources.settings import Settings
 from sensors.ingest import plan_batches
@@ -71,7 +73,7 @@ Stretch(org='b', first_ns=0, last_ns=0)]
 def overdue_requests(
     index: PipelineIndex, instance: dg.DagsterInstance, settings: Settings
 ) -> list[dg.RunRequest]:
-    """Request overdue rollups, hours before days, which are built from them.
+    """Request overdue derived metrics and rollups; hours before days, which are built from them.
 
     Lineage gets more time while runs of it are under way.
     """
@@ -79,6 +81,12 @@ def overdue_requests(
     waited_s = settings.rollup_overdue_s * (PATIENCE if _lineage_works(instance) else 1)
     orgs = set(instance.get_dynamic_partitions("org"))
     requests: list[dg.RunRequest] = []
+    for signal in MATERIALIZED:
+        job = materialize_job_name(signal)
+        if not _under_way(instance, job):
+            hours = index.due_partitions(signal, MATERIALIZED_MS, waited_s)
+            open_ = [d for d in hours if in_window(d.start_ns, settings.horizon, now) and d.org in orgs]
+            requests += _requests(job, open_, HOUR_NS)
     if not _under_way(instance, ROLLUP_JOB):
         hours = [d for d in _due(index, waited_s, days=False) if in_window(d.start_ns, settings.horizon, now)]
         requests += _requests(ROLLUP_JOB, [d for d in hours if d.org in orgs], HOUR_NS)

@@ -128,6 +128,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "at most so often.",
         "rollup_memory_bytes": "Decoded rows in a rollup task; its memory is two to three times that.",
         "rollup_overdue_s": "A rollup that has been due for so long is requested whatever lineage says.",
+        "span_metrics": "Whether metrics and the service graph are derived from spans.",
     },
     "Sweeping": {
         "sweep_grace_s": "Files of retired segments are deleted this long after they were retired; must be "

@@ -268,7 +268,8 @@ def _segments_of_hour(run: RunContext, claim: Claim, rests: Collection[str]) -> 
     """
     hour = claim.hour_ns
     view = run.index.tier_view(claim.org, claim.signal, [AS_SENT], hour, hour + HOUR_NS, claim.signal.value)
-    return segments_of_window(view.segments, hour, HOUR_NS, rests)
+    cooked = [segment for segment in view.segments if not segment.origin]  # derived ones are not cooked again
+    return segments_of_window(cooked, hour, HOUR_NS, rests)
 
 
 def _decoded_rows(answers: Sequence[Answer], hour_ns: int) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from lakerunner_assets.keys import LINEAGE_TAG, Tier, asset_key, rollup_key
+from lakerunner_assets.keys import FORCE_TAG, LINEAGE_TAG, Tier, asset_key, rollup_key
 from lakerunner_assets.partitions import (
     day_partition_key,
     hours_of_days,
@@ -26,13 +26,15 @@ from lakerunner_assets.run_context import heartbeat
 from resources.bindings import Lakerunner
 from resources.lake.frequency import AS_SENT, DAY, Rollup, rollup_of
 from resources.lake.layout import Signal
+from resources.lake.signals import FACTS
 
 if TYPE_CHECKING:
     from lakerunner_assets.rollup.run import PartitionChange, RollReport
 
-FORCE_TAG = "lakerunner/force"
 BUILT, CONSERVED = "built", "samples_and_sums_conserved"
 COOKED = asset_key(Tier.COOKED, Signal.METRICS)
+SAMPLES = [COOKED, *(asset_key(Tier.MATERIALIZED, s) for s, facts in FACTS.items() if facts.is_materialized)]
+"""Assets that bring samples."""
 OPEN_DAYS = dt.timedelta(days=2)
 """Width of the newest partitions that are not closed: today and the day ahead."""
 
@@ -115,19 +117,19 @@ def _parents(rollup: Rollup) -> list[dg.AssetKey | dg.AssetDep]:
         hours = rollup_key(rollup_of(rollup.source_ms))
         return [dg.AssetDep(hours, partition_mapping=hours_of_days())]
     if rollup.source_ms == AS_SENT:
-        return [COOKED]
-    return [rollup_key(rollup_of(rollup.source_ms)), COOKED]
+        return [*SAMPLES]
+    return [rollup_key(rollup_of(rollup.source_ms)), *SAMPLES]
 
 
 def _condition(rollup: Rollup) -> dg.AutomationCondition:  # type: ignore[type-arg]
     """Require a change since the last request, and no run under way: no update is lost, none loops.
 
-    All hourly rollups look at `cooked` and nothing else, so that one tick requests them together.
+    All hourly rollups look at what brings samples and nothing else, so that one tick requests them together.
     """
     condition = dg.AutomationCondition
     updated = condition.any_deps_match(condition.newly_updated())
     if rollup.frequency_ms != DAY:
-        updated = updated.allow(dg.AssetSelection.assets(COOKED))
+        updated = updated.allow(dg.AssetSelection.assets(*SAMPLES))
     changed = updated.since(condition.newly_requested()) & ~condition.in_progress()
     if rollup.frequency_ms == DAY:
         changed &= ~condition.in_latest_time_window(lookback_delta=OPEN_DAYS)

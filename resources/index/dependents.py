@@ -1,10 +1,11 @@
-"""Publications change partitions, and rollups are built from those."""
+"""Publications change partitions; rollups and materialized metrics are built from those."""
 
 from __future__ import annotations
 
 from resources.index.types import Publication
-from resources.lake.signals import FACTS
-from resources.lake.timecut import cut
+from resources.lake.frequency import AS_SENT
+from resources.lake.signals import FACTS, MARGIN_NS, MATERIALIZED_MS
+from resources.lake.timecut import HOUR_NS, cut
 
 
 def changed_partitions(publication: Publication) -> list[int]:
@@ -13,10 +14,26 @@ def changed_partitions(publication: Publication) -> list[int]:
 
 
 def dependents(publication: Publication) -> list[tuple[int, int]]:
-    """Return (frequency, start) of the rollups to be built again, in the order in which they are locked."""
-    return sorted(
+    """Return (frequency, start) of partitions to be built again, in the order in which they are locked."""
+    facts = FACTS[publication.claim.signal]
+    rollups = {
         (rollup.frequency_ms, start)
-        for rollup in FACTS[publication.claim.signal].rollups
+        for rollup in facts.rollups
         if rollup.source_ms == publication.frequency_ms
         for start in {cut(start + 1, rollup.partition_ns) for start in changed_partitions(publication)}
+    }
+    is_source = facts.is_materialized and publication.frequency_ms == AS_SENT
+    return sorted(
+        rollups | ({(MATERIALIZED_MS, hour) for hour in _touched(publication)} if is_source else set())
     )
+
+
+def _touched(publication: Publication) -> set[int]:
+    """Return the changed hours, and their neighbours where records changed near the boundary."""
+    changed = set(changed_partitions(publication))
+    if publication.retire:
+        return {hour + step for hour in changed for step in (-HOUR_NS, 0, HOUR_NS)}
+    mine = [s for s in publication.segments if s.hour_ns in changed]
+    before = {s.hour_ns - HOUR_NS for s in mine if s.min_ns <= s.hour_ns + MARGIN_NS}
+    behind = {s.hour_ns + HOUR_NS for s in mine if s.max_ns > s.hour_ns + HOUR_NS - MARGIN_NS}
+    return changed | before | behind

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import accumulate
 
 from resources.lake.layout import Signal
 
@@ -20,6 +21,7 @@ class BatchKind(StrEnum):
     SEAL = "seal"
     CARVE = "carve"  # hours are cut out of a sealed day, so that they can be swapped alone
     ROLLUP = "rollup"
+    MATERIALIZE = "materialize"  # metrics of one hour are derived from another signal
 
 
 class BatchState(StrEnum):
@@ -285,6 +287,8 @@ class Publication:
     """Frequency of the partitions in `hours` and `built`."""
     built: tuple[BuiltPartition, ...] = ()
     """Rollups only: their partitions are bumped like `hours`, if they still have the expected versions."""
+    materialized: tuple[Signal, BuiltPartition] | None = None
+    """Derived metrics only: the hour they are derived from, whose sources are it and both neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,11 +444,6 @@ class Backlog:
 
 def within_bytes(batches: Sequence[tuple[int, int]], max_bytes: int) -> list[int]:
     """Return the first batches that fit together, and at least one however large it is."""
-    taken: list[int] = []
-    total = 0
-    for batch_id, size in batches:
-        if taken and total + size > max_bytes:
-            break
-        taken.append(batch_id)
-        total += size
-    return taken
+    totals = accumulate(size for _, size in batches)
+    fitting = [batch_id for (batch_id, _), total in zip(batches, totals, strict=True) if total <= max_bytes]
+    return fitting or [batch_id for batch_id, _ in batches[:1]]

@@ -88,6 +88,8 @@ class OrgOptions:
     """Limit of push receivers, which then answer 429."""
     ingest_bytes_per_minute: int | None = None
     """Limit of cooking; the rest waits its turn, so that nobody starves."""
+    span_metrics: bool = True
+    """True if metrics and the service graph are derived from spans."""
 
 
 class OptionError(ValueError):
@@ -165,5 +167,6 @@ _READERS: dict[str, tuple[str, Callable[[object], object]]] = {
     "fields": (f"role → list of names, roles {', '.join(FIELD_ROLES)}", _roles),
     "push_bytes_per_second": ("a positive number of bytes", _amount),
     "ingest_bytes_per_minute": ("a positive number of bytes", _amount),
+    "span_metrics": ("true or false", _flag),
 }
 SETTING_NAMES = tuple(_READERS)

@@ -8,9 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from resources.lake.frequency import ROLLUPS, Rollup
+from resources.lake.frequency import ROLLUPS, TEN_SECONDS, Rollup, rollup_of
 from resources.lake.layout import Signal
 from resources.lake.retention import RAW, SEGMENTS, TIERS
+from resources.lake.timecut import MINUTE_NS
+
+MATERIALIZED_MS = TEN_SECONDS
+"""Frequency of the partitions that say which hours of a signal have metrics derived from them."""
+MATERIALIZED_DATASET = "materialized"
+MARGIN_NS = 5 * MINUTE_NS
+"""Time at both ends of an hour whose records the neighbouring hours are derived from, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +42,8 @@ class SignalFacts:
     """Rollups that are built from it."""
     tiers: tuple[str, ...]
     """Tiers that have a retention of their own."""
+    is_materialized: bool
+    """True if metrics are derived from it, hour by hour."""
     has_samples: bool
     """True if records are samples of series: segments have a series table and scaled values."""
     otlp_request: str
@@ -50,6 +59,7 @@ FACTS: dict[Signal, SignalFacts] = {
         dataset="logs",
         rollups=(),
         tiers=(RAW, SEGMENTS),
+        is_materialized=False,
         has_samples=False,
         otlp_request="LogsRequest",
         otlp_root="ResourceLogs",
@@ -59,6 +69,7 @@ FACTS: dict[Signal, SignalFacts] = {
         dataset="metrics",
         rollups=ROLLUPS,
         tiers=TIERS,
+        is_materialized=False,
         has_samples=True,
         otlp_request="MetricsRequest",
         otlp_root="ResourceMetrics",
@@ -70,9 +81,15 @@ FACTS: dict[Signal, SignalFacts] = {
         dataset="traces",
         rollups=(),
         tiers=(RAW, SEGMENTS),
+        is_materialized=True,
         has_samples=False,
         otlp_request="TraceRequest",
         otlp_root="ResourceSpans",
         first_query=None,
     ),
 }
+
+
+def dataset_of(signal: Signal, frequency_ms: int) -> str:
+    """Return the dataset of a partition that is built from others."""
+    return rollup_of(frequency_ms).dataset if FACTS[signal].rollups else MATERIALIZED_DATASET

@@ -324,3 +324,74 @@ def test_a_rollup_published_beside_new_samples_is_never_taken_for_current(
         now = view(postgres_index, *whole)
         assert hour not in current_partitions(now.partitions)[TEN_SECONDS]
         assert hour in due(postgres_index)[TEN_SECONDS]
+
+
+def spans(index: Index, number: int, hour: int, first_s: int, last_s: int) -> None:
+    """Publish a segment of spans between these seconds of an hour."""
+    of_traces = {"signal": Signal.TRACES, "dataset": "traces"}
+    bounds = {"min_ns": hour + first_s * 10**9, "max_ns": hour + last_s * 10**9}
+    claim = index.create_claimed(BatchPlan(BatchKind.COOK, "acme", "c", Signal.TRACES, hour))
+    index.publish(Publication(claim, (segment(number, start=hour, **of_traces, **bounds),), hours=(hour,)))
+
+
+def due_hours(index: Index) -> list[int]:
+    return sorted(due.start_ns for due in index.due_partitions(Signal.TRACES, TEN_SECONDS))
+
+
+def derived(index: Index, built_from: dict[int, int], expected: int = 0, **more: object) -> Publication:
+    claim = index.create_claimed(BatchPlan(BatchKind.MATERIALIZE, "acme", "all", Signal.METRICS, HOUR))
+    built = BuiltPartition(HOUR, expected, built_from)
+    return Publication(claim, hours=(HOUR,), materialized=(Signal.TRACES, built), **more)
+
+
+@pytest.mark.parametrize(
+    ("first_s", "last_s", "touched"),
+    [(1000, 2000, (0,)), (1, 2000, (-1, 0)), (1000, 3500, (0, 1)), (300, 3300, (-1, 0)), (301, 3301, (0, 1))],
+)
+def test_spans_near_a_boundary_make_the_neighbouring_hour_due(
+    index: Index, first_s: int, last_s: int, touched: tuple[int, ...]
+) -> None:
+    spans(index, 1, HOUR, first_s, last_s)
+    assert due_hours(index) == [HOUR + n * HOUR_NS for n in touched]
+
+
+def test_derived_metrics_swap_their_hour_and_make_its_rollups_due(index: Index) -> None:
+    spans(index, 1, HOUR, 1000, 2000)
+    index.publish(derived(index, {HOUR: 1}, segments=(segment(10, origin="x@1"),)))
+    assert due_hours(index) == []
+    assert [d.start_ns for d in index.due_partitions(Signal.METRICS, TEN_SECONDS)] == [HOUR]
+    spans(index, 2, HOUR, 1000, 2000)
+    assert due_hours(index) == [HOUR]
+    more = {"segments": (segment(11, origin="x@1"),), "retire": (f"{10:032x}",)}
+    index.publish(derived(index, {HOUR: 2}, 1, **more))
+    view = index.tier_view("acme", Signal.METRICS, [0], HOUR, HOUR + HOUR_NS)
+    assert [s.segment_id for s in view.segments] == [f"{11:032x}"]
+    assert due_hours(index) == []
+
+
+@pytest.mark.parametrize("late", [HOUR, HOUR + HOUR_NS])
+def test_an_hour_whose_spans_changed_since_planning_stays_due(index: Index, late: int) -> None:
+    spans(index, 1, HOUR, 1000, 2000)
+    publication = derived(index, {HOUR: 1}, segments=(segment(10, origin="x@1"),))
+    spans(index, 2, late, 1, 2000)
+    index.publish(publication)
+    assert HOUR in due_hours(index)
+
+
+def test_of_two_derivations_of_one_hour_the_second_is_refused(index: Index) -> None:
+    spans(index, 1, HOUR, 1000, 2000)
+    first = derived(index, {HOUR: 1}, segments=(segment(10, origin="x@1"),))
+    second = derived(index, {HOUR: 1}, segments=(segment(11, origin="x@1"),))
+    index.publish(first)
+    with pytest.raises(PublishConflictError, match="built by"):
+        index.publish(second)
+    view = index.tier_view("acme", Signal.METRICS, [0], HOUR, HOUR + HOUR_NS)
+    assert [s.segment_id for s in view.segments] == [f"{10:032x}"]
+
+
+def test_derived_segments_are_left_out_of_merges(index: Index) -> None:
+    spans(index, 1, HOUR, 1000, 2000)
+    index.publish(derived(index, {HOUR: 1}, segments=(segment(10, origin="x@1"), segment(11))))
+    assert [s.segment_id for s in index.unsettled(Signal.METRICS)] == [f"{11:032x}"]
+    found = index.live_in(Signal.METRICS, "acme", HOUR, HOUR + HOUR_NS)
+    assert [s.segment_id for s in found] == [f"{11:032x}"]

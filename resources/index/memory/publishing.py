@@ -20,7 +20,10 @@ from resources.index.types import (
     Publication,
     PublishConflictError,
 )
-from resources.lake.frequency import rollup_of
+from resources.lake.frequency import AS_SENT, rollup_of
+from resources.lake.layout import Signal
+from resources.lake.signals import MATERIALIZED_MS
+from resources.lake.timecut import HOUR_NS
 
 
 class Publishing(Batches, Tiers):
@@ -42,6 +45,8 @@ class Publishing(Batches, Tiers):
             versions = {start: self._bump(publication, start) for start in changed_partitions(publication)}
             for built in publication.built:
                 self._note_built(publication, built)
+            if publication.materialized is not None:
+                self._note_materialized(publication, *publication.materialized)
             for frequency_ms, start in dependents(publication):
                 self._mark_due(claim, frequency_ms, start)
             return versions
@@ -111,6 +116,12 @@ class Publishing(Batches, Tiers):
                 raise PublishConflictError(
                     f"partition {built.start_ns} was built by somebody else since planning"
                 )
+        if publication.materialized is not None:
+            signal, built = publication.materialized
+            if self._materialized(publication, signal, built).version != built.expected_version:
+                raise PublishConflictError(
+                    f"partition {built.start_ns} was built by somebody else since planning"
+                )
 
     def _bump(self, publication: Publication, start: int) -> int:
         found = self._version(publication, publication.frequency_ms, start)
@@ -120,14 +131,25 @@ class Publishing(Batches, Tiers):
     def _note_built(self, publication: Publication, built: BuiltPartition) -> None:
         rollup = rollup_of(publication.frequency_ms)
         claim = publication.claim
-        current = {
-            start: found.version
-            for (org, signal, frequency, start), found in self._state.versions.items()
-            if (org, signal, frequency) == (claim.org, claim.signal, rollup.source_ms)
-            and built.start_ns <= start < built.start_ns + rollup.partition_ns
-            and found.version > 0
-        }
         mine = self._version(publication, publication.frequency_ms, built.start_ns)
+        source = (claim.org, claim.signal, rollup.source_ms)
+        self._note_sources(mine, built, source, (0, rollup.partition_ns))
+
+    def _note_materialized(self, publication: Publication, signal: Signal, built: BuiltPartition) -> None:
+        mine = self._materialized(publication, signal, built)
+        mine.version += 1
+        source = (publication.claim.org, signal, AS_SENT)
+        self._note_sources(mine, built, source, (-HOUR_NS, 2 * HOUR_NS))
+
+    def _note_sources(
+        self, mine: Version, built: BuiltPartition, source: tuple[str, Signal, int], window: tuple[int, int]
+    ) -> None:
+        low, high = (built.start_ns + distance for distance in window)
+        current = {
+            key[3]: found.version
+            for key, found in self._state.versions.items()
+            if key[:3] == source and low <= key[3] < high and found.version > 0
+        }
         mine.built_from = dict(built.built_from)
         if current == mine.built_from:
             mine.due_at = None
@@ -138,6 +160,10 @@ class Publishing(Batches, Tiers):
         found = self._state.versions.setdefault((claim.org, claim.signal, frequency_ms, start), Version())
         if found.due_at is None:
             found.due_at = self._clock()
+
+    def _materialized(self, publication: Publication, signal: Signal, built: BuiltPartition) -> Version:
+        key = (publication.claim.org, signal, MATERIALIZED_MS, built.start_ns)
+        return self._state.versions.setdefault(key, Version())
 
     def _version(self, publication: Publication, frequency_ms: int, start: int) -> Version:
         claim = publication.claim

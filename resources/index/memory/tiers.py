@@ -26,6 +26,7 @@ from resources.index.types import (
 )
 from resources.lake.frequency import DAY, rollup_of
 from resources.lake.layout import Signal
+from resources.lake.signals import dataset_of
 from resources.lake.timecut import DAY_NS, HOUR_NS
 
 Tier: TypeAlias = tuple[str, Signal, str]
@@ -43,7 +44,7 @@ class TierStatusDesk(MemoryPart):
                 over_at = (start_ns + DAY_NS) / 1e9 if frequency_ms == DAY else 0.0
                 if over_at <= self._clock():
                     since = max(version.due_at, over_at)
-                    due[org, signal, rollup_of(frequency_ms).dataset].append(self._clock() - since)
+                    due[org, signal, dataset_of(signal, frequency_ms)].append(self._clock() - since)
         tiers = sorted(segments.keys() | due.keys(), key=lambda tier: (tier[0], tier[1].value, tier[2]))
         return TierStatus(
             tuple(self._numbers(tier, segments[tier], due[tier]) for tier in tiers), self._orphans()
@@ -170,7 +171,10 @@ class Tiers(Reading):
         mine = [
             kept
             for kept in self._state.segments.values()
-            if kept.live and kept.segment.signal is signal and (not org or kept.segment.org == org)
+            if kept.live
+            and not kept.segment.origin
+            and kept.segment.signal is signal
+            and (not org or kept.segment.org == org)
         ]
         open_ = {
             (k.segment.org, k.segment.hour_ns, k.segment.hour_ns + k.segment.width_ns)
@@ -188,6 +192,7 @@ class Tiers(Reading):
             kept
             for kept in self._state.segments.values()
             if kept.live
+            and not kept.segment.origin
             and (kept.segment.signal, kept.segment.org) == (signal, org)
             and _overlaps(kept.segment, start_ns, end_ns)
         )

@@ -9,7 +9,7 @@ and rolls everything back.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -26,8 +26,9 @@ from resources.index.types import (
     PublishConflictError,
     Segment,
 )
-from resources.lake.frequency import rollup_of
-from resources.lake.timecut import dateint, hour_of_day
+from resources.lake.frequency import AS_SENT, rollup_of
+from resources.lake.signals import MATERIALIZED_MS
+from resources.lake.timecut import HOUR_NS, dateint, hour_of_day
 
 SQL = load("publish")
 DAY_WIDTH_NS = 24 * 3600 * 1_000_000_000
@@ -69,10 +70,21 @@ def _lock_partitions(connection: Connection, publication: Publication) -> None:
         values = _partition(publication, start)
         connection.execute(SQL["ensure_partition"], values)
         row = connection.execute(SQL["lock_partition"], values).fetchone()
-        if start in expected and (row is None or row["version"] != expected[start]):
-            raise PublishConflictError(
-                f"batch {publication.claim.batch_id}: partition {start} was built by another since planning"
-            )
+        _expect_version(publication, start, row, expected.get(start))
+    if publication.materialized is not None:
+        (_, built), values = publication.materialized, _materialized(publication)
+        connection.execute(SQL["ensure_partition"], values)
+        row = connection.execute(SQL["lock_partition"], values).fetchone()
+        _expect_version(publication, built.start_ns, row, built.expected_version)
+
+
+def _expect_version(
+    publication: Publication, start: int, row: Mapping[str, Any] | None, expected: int | None
+) -> None:
+    if expected is not None and (row is None or row["version"] != expected):
+        raise PublishConflictError(
+            f"batch {publication.claim.batch_id}: partition {start} was built by another since planning"
+        )
 
 
 def _check_sources(connection: Connection, publication: Publication) -> None:
@@ -154,6 +166,8 @@ def _bump(connection: Connection, publication: Publication) -> dict[int, int]:
         versions[start] = row["version"]
     for built in publication.built:
         _note_built(connection, publication, built)
+    if publication.materialized is not None:
+        _note_materialized(connection, publication, publication.materialized[1])
     for frequency_ms, start in dependents(publication):
         values = {**_partition(publication, start), "frequency_ms": frequency_ms}
         connection.execute(SQL["mark_due"], values)
@@ -163,12 +177,25 @@ def _bump(connection: Connection, publication: Publication) -> dict[int, int]:
 def _note_built(connection: Connection, publication: Publication, built: BuiltPartition) -> None:
     rollup = rollup_of(publication.frequency_ms)
     scope = _partition(publication, built.start_ns)
-    sources = {
-        **scope,
-        "frequency_ms": rollup.source_ms,
-        "from_ns": built.start_ns,
-        "to_ns": built.start_ns + rollup.partition_ns,
-    }
+    _note_sources(connection, scope, built, rollup.source_ms, (0, rollup.partition_ns))
+
+
+def _note_materialized(connection: Connection, publication: Publication, built: BuiltPartition) -> None:
+    scope = _materialized(publication)
+    connection.execute(SQL["bump_partition"], scope)
+    _note_sources(connection, scope, built, AS_SENT, (-HOUR_NS, 2 * HOUR_NS))
+
+
+def _note_sources(
+    connection: Connection,
+    scope: Mapping[str, Any],
+    built: BuiltPartition,
+    source_ms: int,
+    window: tuple[int, int],
+) -> None:
+    """Record what the partition was built from; it stays due if that has changed since planning."""
+    low, high = (built.start_ns + distance for distance in window)
+    sources = {**scope, "frequency_ms": source_ms, "from_ns": low, "to_ns": high}
     rows = connection.execute(SQL["source_versions"], sources).fetchall()
     current = {row["start_ns"]: row["version"] for row in rows} == dict(built.built_from)
     text = json.dumps({str(start): version for start, version in sorted(built.built_from.items())})
@@ -183,6 +210,14 @@ def _partition(publication: Publication, start_ns: int) -> dict[str, Any]:
         "frequency_ms": publication.frequency_ms,
         "start_ns": start_ns,
     }
+
+
+def _materialized(publication: Publication) -> dict[str, Any]:
+    if publication.materialized is None:
+        raise ValueError(f"batch {publication.claim.batch_id} derives no metrics")
+    signal, built = publication.materialized
+    scope = _partition(publication, built.start_ns)
+    return {**scope, "signal": signal.value, "frequency_ms": MATERIALIZED_MS}
 
 
 def _append(connection: Connection, messages: Sequence[OutboxMessage]) -> None:

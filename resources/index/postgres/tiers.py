@@ -13,8 +13,8 @@ from resources.index.postgres.connections import PostgresPart
 from resources.index.statements import load
 from resources.index.sweeping_types import OrphanNumbers, TierNumbers, TierStatus
 from resources.index.types import DuePartition, LiveSegment
-from resources.lake.frequency import rollup_of
 from resources.lake.layout import Signal
+from resources.lake.signals import dataset_of
 
 STATUS_SQL = load("tier_status")
 
@@ -39,7 +39,7 @@ class TierStatusDesk(PostgresPart):
 def _named(row: Mapping[str, Any]) -> dict[str, Any]:
     """Name the dataset: partitions are rows by frequency, segments by dataset."""
     rest = {name: value for name, value in row.items() if name != "frequency_ms"}
-    return {**rest, "dataset": rollup_of(row["frequency_ms"]).dataset}
+    return {**rest, "dataset": dataset_of(Signal(row["signal"]), row["frequency_ms"])}
 
 
 SQL = load("tiers")

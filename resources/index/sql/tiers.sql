@@ -92,6 +92,7 @@ WHERE
     AND due_since IS NOT NULL;
 
 -- name: unsettled
+-- Derived segments (origin) are swapped whole with their hour and never merged with others.
 WITH open_window AS (
     SELECT DISTINCT
         org_id,
@@ -102,6 +103,7 @@ WITH open_window AS (
         signal = %(signal)s
         AND NOT settled
         AND retired_at IS NULL
+        AND origin = ''
         AND (%(org)s = '' OR org_id = %(org)s)
 )
 
@@ -130,6 +132,7 @@ INNER JOIN open_window AS w
 WHERE
     s.signal = %(signal)s
     AND s.retired_at IS NULL
+    AND s.origin = ''
     AND NOT EXISTS (
         SELECT 1
         FROM lakerunner.batch_segment AS i
@@ -165,6 +168,7 @@ WHERE
         OR (s.width_ns > 3600000000000 AND s.hour_ns > %(start_ns)s - 2678400000000000)
     )
     AND s.retired_at IS NULL
+    AND s.origin = ''
     AND NOT EXISTS (
         SELECT 1
         FROM lakerunner.batch_segment AS i

@@ -161,7 +161,7 @@ def test_all_of_nobody_is_said() -> None:
 
 def test_the_tags_are_the_ones_that_assets_read() -> None:
     from lakerunner_assets.cooked.asset import ALLOW_LOSS_TAG
-    from lakerunner_assets.rollup.asset import FORCE_TAG
+    from lakerunner_assets.keys import FORCE_TAG
     from lakerunner_cli.backfill import request
 
     assert (request.ALLOW_LOSS_TAG, request.FORCE_TAG) == (ALLOW_LOSS_TAG, FORCE_TAG)

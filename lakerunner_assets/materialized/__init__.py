@@ -1,0 +1,1 @@
+"""Materialized metrics are derived from the segments of a signal, hour by hour."""

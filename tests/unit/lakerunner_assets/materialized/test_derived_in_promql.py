@@ -1,0 +1,119 @@
+"""PromQL counts every span once, over hours, rebuilds and rollups."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from lakerunner_assets.cooked.rebuild import rebuild
+from lakerunner_query.coordinator.languages import PROMQL
+from lakerunner_query.coordinator.promql import PromQLRequest
+from lakerunner_query.vectors.vector import Labels
+from resources.lake.layout import Signal
+from resources.lake.timecut import HOUR_NS
+from tests.support.cooking_lake import HOUR, Lake, lake_in
+from tests.support.materialized.lake import cook, derive, due
+from tests.support.materialized.spans import Call, distinct, plain_edges, traces
+from tests.support.query.in_process import InProcess, engine_over
+from tests.support.rolling_lake import arrive, every, gauge, roll_hours
+
+HOURS = (HOUR - HOUR_NS, HOUR, HOUR + HOUR_NS)
+END = HOUR + 2 * HOUR_NS
+CALLS = "traces_spanmetrics_calls_total"
+
+
+def ask(lake: Lake, text: str, end_ns: int = END) -> dict[Labels, float]:
+    """The values of an instant query, asked of workers that remember nothing."""
+    scratch = Path(tempfile.mkdtemp(dir=lake.folder))
+    engine = engine_over(lake.index, InProcess(lake.folder / "lake", scratch))
+
+    async def answer() -> dict[Labels, float]:
+        request = PromQLRequest("acme", end_ns // 1_000_000, end_ns // 1_000_000)
+        found = await engine.collect(await engine.prepare(PROMQL, text, request))
+        assert not found.missing
+        return {one.labels: float(json.loads(f"[{one.floats.decode()}]")[0][1]) for one in found.series}
+
+    return asyncio.run(answer())
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return lake_in(tmp_path)
+
+
+def load(lake: Lake, seed: int = 3) -> list[Call]:
+    """Spans of three hours in two arrivals, with a rebuild between them and behind them."""
+    calls = traces(random.Random(seed), 60, HOUR)
+    cook(lake, "first", calls[::2])
+    derive(lake, *HOURS)
+    roll_hours(lake, *HOURS)
+    cook(lake, "late", calls[1::2])
+    derive(lake, *due(lake))
+    return calls
+
+
+def number(found: dict[Labels, float]) -> float:
+    (value,) = found.values()
+    return value
+
+
+def by_label(found: dict[Labels, float], *names: str) -> Counter[tuple[str, ...]]:
+    return Counter(
+        {tuple(dict(labels).get(n, "") for n in names): round(v, 9) for labels, v in found.items() if v}
+    )  # fmt: skip
+
+
+def test_the_increase_of_calls_is_the_number_of_spans(lake: Lake) -> None:
+    own = distinct(load(lake))
+    assert number(ask(lake, f"sum(increase({CALLS}[3h]))")) == len(own)
+    for hour in HOURS:
+        expected = sum(hour < call.start_ns <= hour + HOUR_NS for call in own)
+        assert number(ask(lake, f"sum(increase({CALLS}[1h]))", hour + HOUR_NS)) == expected
+        rate = number(ask(lake, f"sum(rate({CALLS}[1h]))", hour + HOUR_NS))
+        assert rate == pytest.approx(expected / 3600, rel=1e-12)
+
+
+def test_rollups_of_derived_metrics_say_the_same(lake: Lake) -> None:
+    own = distinct(load(lake))
+    for hour in HOURS:
+        arrive(lake, f"other{hour}", gauge(every(60, hour)), hour)
+    lake.cook(Signal.METRICS)
+    roll_hours(lake, *HOURS)
+    assert number(ask(lake, f"sum(increase({CALLS}[3h]))")) == len(own)
+    for segment in lake.segments("metrics"):  # nothing but rollups is left to answer from
+        (lake.folder / "lake" / segment[0].key).unlink()
+    assert number(ask(lake, f"sum(increase({CALLS}[3h]))")) == len(own)
+
+
+def test_edges_and_their_histograms_agree(lake: Lake) -> None:
+    calls = load(lake)
+    requests = sum((plain_edges(calls, hour)[0] for hour in HOURS), Counter())
+    names = ("client", "server", "connection_type")
+    grouped = f"sum by ({', '.join(names)})"
+    graph = "traces_service_graph_request"
+    assert by_label(ask(lake, f"{grouped} (increase({graph}_total[3h]))"), *names) == requests
+    for suffix in ("count", 'bucket{le="+Inf"}'):
+        metric = f"{graph}_server_seconds_{suffix}"
+        assert by_label(ask(lake, f"{grouped} (increase({metric}[3h]))"), *names) == requests
+    seconds = ask(lake, f"{grouped} (increase({graph}_server_seconds_sum[3h]))")
+    longest = ask(
+        lake, f"histogram_quantile(0.99, {grouped[:-1]}, le) (rate({graph}_server_seconds_bucket[3h])))"
+    )
+    assert sum(seconds.values()) > 0
+    assert len(longest) == len(requests)
+    assert all(0 < value <= 4.1 for value in longest.values())
+
+
+def test_a_rebuild_of_sent_metrics_leaves_derived_ones_alone(lake: Lake) -> None:
+    own = distinct(load(lake))
+    arrive(lake, "sent", gauge(every(60)), HOUR)
+    lake.cook(Signal.METRICS)
+    assert list(rebuild(lake.run_context(), Signal.METRICS, "acme", [HOUR], False, lake.report))
+    assert number(ask(lake, f"sum(increase({CALLS}[3h]))")) == len(own)
+    assert number(ask(lake, "count_over_time(level[1h])", HOUR + HOUR_NS)) == 60
