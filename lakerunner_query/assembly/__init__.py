@@ -1,1 +1,1 @@
-"""Spans of one trace become a tree with times, errors and what is wrong with it; pure."""
+"""Spans of one trace become a tree with times, errors and findings; pure."""

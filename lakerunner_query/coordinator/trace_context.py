@@ -33,7 +33,7 @@ NS_PER_MS = 1_000_000
 
 @dataclass(slots=True)
 class TraceContext:
-    """What other signals say of a trace."""
+    """Log lines and exemplars of a trace."""
 
     start_ns: int
     end_ns: int

@@ -29,6 +29,7 @@ from lakerunner_query.traceql.lang.ast import (
     SpansetFilter,
     Type,
 )
+from lakerunner_query.traceql.lang.functions import COUNT
 from lakerunner_query.traceql.lang.printer import print_query
 from lakerunner_query.traceql.values import SPAN_KINDS
 
@@ -75,7 +76,7 @@ def of_service(name: str) -> FieldExpr:
 def counts_text(condition: FieldExpr | None, by: tuple[Field, ...]) -> str:
     """Return the query that counts spans by fields: which values there are."""
     spans = Pipeline((SpansetFilter(Literal(Type.BOOLEAN, True) if condition is None else condition),))
-    return print_query(Query(MetricsAggregation(spans, "count_over_time", by=by)))
+    return print_query(Query(MetricsAggregation(spans, COUNT, by=by)))
 
 
 def of_kind(kind: str) -> FieldExpr:

@@ -26,7 +26,7 @@ from lakerunner_query.lakeql.views import RELATIONS
 
 MAX_TEXT = 100_000
 _POSTGRES = Dialect.get_or_raise("postgres")
-_ARRAY = re.compile(r'\{(?:[^{}"\\]|"[^"\\]*")*\}')
+_QUOTED = re.compile(r'"[^"\\]*"')
 _STATEMENT_WORDS = frozenset({TokenType.SELECT, TokenType.INSERT, TokenType.UPDATE, TokenType.DELETE})
 _MAYBE = re.compile(
     r"\bpg_|information_schema|\bversion\s*\(|\bcurrent_(?!date|time)|\b(?:session_)?user\b|set_config"
@@ -309,12 +309,22 @@ def _bare_function(node: exp.Expr) -> exp.Expr:
     return node.expression if isinstance(node.expression, exp.Func) else node
 
 
+def _is_flat_array(text: str) -> bool:
+    """Tell whether a text is an array of texts, of which those in quotes may hold braces.
+
+    >>> _is_flat_array('{a,"b {c}"}'), _is_flat_array("{a,{b}}"), _is_flat_array("a")
+    (True, False, False)
+    """
+    inside = _QUOTED.sub("", text[1:-1])
+    return text[:1] + text[-1:] == "{}" and not set(inside) & set('{}"\\')
+
+
 def _array(node: exp.Expr) -> exp.Expr:
     """Turn the text of an array into an array."""
     if not node.is_string:
         return node
     is_cast = isinstance(node.parent, exp.Cast) and node.parent.to.is_type("array")
-    if re.fullmatch(r"\{[\w,]*\}", node.name) is None and not (is_cast and _ARRAY.fullmatch(node.name)):
+    if re.fullmatch(r"\{[\w,]*\}", node.name) is None and not (is_cast and _is_flat_array(node.name)):
         return node
     parts = re.findall(r'"([^"]*)"|([^,"]+)', node.name[1:-1])
     return exp.Array(expressions=[exp.Literal.string(quoted or plain) for quoted, plain in parts])

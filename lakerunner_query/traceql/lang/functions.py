@@ -90,11 +90,13 @@ _BOOLEAN, _NUMBER = frozenset({Type.BOOLEAN}), frozenset({Type.INTEGER, Type.FLO
 _MOST, _LESS = 5, 4
 """Bounds of Tempo: five labels, one of which may be the function's own."""
 
+COUNT = "count_over_time"
+
 # fmt: off
 METRICS_FUNCTIONS: Mapping[str, MetricsFunction] = MappingProxyType({row.name: row for row in (
     #               name                   arguments    groups merge           second own label      final
     MetricsFunction("rate",                _NONE,       _MOST, Merge.SUM,      True,  "",            False),
-    MetricsFunction("count_over_time",     _NONE,       _MOST, Merge.SUM,      False, "",            False),
+    MetricsFunction(COUNT,                 _NONE,       _MOST, Merge.SUM,      False, "",            False),
     MetricsFunction("min_over_time",       _FIELD,      _MOST, Merge.MIN,      False, "",            False),
     MetricsFunction("max_over_time",       _FIELD,      _MOST, Merge.MAX,      False, "",            False),
     MetricsFunction("avg_over_time",       _FIELD,      _MOST, Merge.MEAN,     False, "",            False),
