@@ -24,6 +24,7 @@ from lakerunner_query.api.jaeger.render import respond_like_jaeger
 from lakerunner_query.api.lakerunner.logs import logql_router, logs_router
 from lakerunner_query.api.lakerunner.metrics import metrics_router, promql_router
 from lakerunner_query.api.lakerunner.queries import lakeql_router
+from lakerunner_query.api.lakerunner.service_map import service_map_router
 from lakerunner_query.api.lakerunner.spans import spans_router, traceql_router
 from lakerunner_query.api.lakerunner.traces import traces_router
 from lakerunner_query.api.loki.queries import loki_router
@@ -72,7 +73,7 @@ HANDLERS = (
     page, asset, alive, ready, metrics, ping, lakeql_router, logs_router, logql_router, loki_router, tail,
     metrics_router,
     promql_router, prometheus_router, federation_router, home_router, healthy, ready_like_prometheus,
-    tempo_router, jaeger_router, spans_router, traces_router, traceql_router,
+    tempo_router, jaeger_router, spans_router, traces_router, traceql_router, service_map_router,
 )  # fmt: skip
 
 DIALECTS: Mapping[str, Respond] = {

@@ -88,6 +88,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "/api/v1/spans/tags": ("s", "e", "q", "limit"),
     "/api/v1/spans/tagvalues": ("s", "e", "q", "tag!", "limit"),
     "/api/v1/traces/{trace_id}": ("s", "e", "limit", "logs", "exemplars"),
+    "/api/v1/service-map": ("start", "end"),
     "/api/v1/metrics/metadata": ("s", "e", "metric", "limit"),
     "/api/v1/metrics/tags": ("s", "e", "q", "metric", "limit"),
     "/api/v1/metrics/tagvalues": ("s", "e", "q", "metric", "tag!", "limit"),

@@ -123,3 +123,9 @@ def test_an_answer_of_more_steps_than_anybody_looks_at(http: TestClient[Any], en
     answer = http.get(f"/loki/api/v1/{endpoint}", headers=KEY, params=asked)
     assert answer.status_code == 400
     assert answer.text.startswith("exceeded maximum resolution of 11,000 points per time series.")
+
+
+def test_a_wrong_interval_of_a_service_map_is_named(http: TestClient[Any]) -> None:
+    answer = http.get("/api/v1/service-map?start=now&end=now-1h", headers=KEY)
+    assert (answer.status_code, answer.json()["message"]) == (400, "start is not before end")
+    assert http.get("/api/v1/service-map").status_code == 401
