@@ -17,14 +17,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
 from lakerunner_cli.command import CommandError
+from lakerunner_cli.trace_rows import trace_rows
 from lakerunner_cli.webhook import base_url
 from resources.settings import Settings
 
-PATH = "/api/v1/query"
+PATH, SPANS, TRACES = "/api/v1/query", "/api/v1/spans/query", "/api/v1/traces"
 EVENTS, ARROW = "text/event-stream", "application/vnd.apache.arrow.stream"
 CONNECT_S = 5.0
 SILENCE_S = 60.0
@@ -62,12 +64,22 @@ class Question:
     limit: int = 0
     parameters: tuple[Value, ...] = ()
     engine: str = "auto"
+    is_traceql: bool = False
+
+    @property
+    def path(self) -> str:
+        return SPANS if self.is_traceql else PATH
 
     def body(self) -> dict[str, object]:
-        return {
+        asked = {
             "q": self.text,
             **({"s": self.start} if self.start else {}),
             **({"e": self.end} if self.end else {}),
+        }
+        if self.is_traceql:
+            return asked | ({"limit": self.limit} if self.limit else {})
+        return {
+            **asked,
             "limit": self.limit,
             "parameters": list(self.parameters),
             **({"engine": self.engine} if self.engine != "auto" else {}),
@@ -88,8 +100,12 @@ class QueryClient:
         self._http.close()
 
     def events(self, question: Question) -> Iterator[tuple[str, Any]]:
-        """Yield kinds and data up to `done`; raise an event of kind `error`."""
-        with self._answer(PATH, question.body(), EVENTS, question.text) as answer:
+        """Yield kinds and data of rows up to `done`; raise an event of kind `error`."""
+        found = self._events(question)
+        return trace_rows(found) if question.is_traceql else found
+
+    def _events(self, question: Question) -> Iterator[tuple[str, Any]]:
+        with self._answer(question.path, question.body(), EVENTS, question.text) as answer:
             for line in answer.iter_lines():
                 if not line.startswith("data:"):
                     continue
@@ -103,20 +119,31 @@ class QueryClient:
 
     def arrow(self, question: Question) -> Iterator[bytes]:
         """Yield the bytes of an Arrow stream; one that lacks segments is an error."""
+        if question.is_traceql:
+            raise CommandError("TraceQL has no Arrow stream: take --format csv or json")
         body = {**question.body(), "partial": False}
         with self._answer(PATH, body, ARROW, question.text) as answer:
             yield from answer.iter_bytes()
 
     def explain(self, question: Question) -> str:
-        with self._answer(f"{PATH}/explain", question.body(), "text/plain", question.text) as answer:
+        path = question.path.removesuffix("/query") if question.is_traceql else PATH
+        with self._answer(f"{path}/explain", question.body(), "text/plain", question.text) as answer:
             return answer.read().decode()
+
+    def trace(self, trace_id: str, parameters: Mapping[str, str | int]) -> dict[str, Any]:
+        """Return one trace, put together."""
+        path = f"{TRACES}/{quote(trace_id, safe='')}"
+        with self._answer(path, parameters, "application/json", trace_id, "GET") as answer:
+            found: dict[str, Any] = json.loads(answer.read())
+            return found
 
     @contextmanager
     def _answer(
-        self, path: str, body: Mapping[str, object], accept: str, text: str
+        self, path: str, body: Mapping[str, Any], accept: str, text: str, method: str = "POST"
     ) -> Iterator[httpx.Response]:
+        fields: dict[str, Any] = {"json": body} if method == "POST" else {"params": body}
         try:
-            with self._http.stream("POST", path, json=body, headers={"Accept": accept}) as answer:
+            with self._http.stream(method, path, headers={"Accept": accept}, **fields) as answer:
                 if answer.status_code != 200:
                     answer.read()
                     raise QueryFailedError(_refusal(answer, text))
@@ -188,8 +215,9 @@ def with_parameters(question: Question, given: Sequence[str]) -> Question:
 
     A value is text unless it reads as JSON: `7`, `1.5`, `true`, `null`, `"7"`.
 
-    >>> with_parameters(Question("SELECT '$a', $b, $a"), ["a=web", "b=7"])
-    Question(text="SELECT '$a', $2, $1", start='', end='', limit=0, parameters=('web', 7), engine='auto')
+    >>> found = with_parameters(Question("SELECT '$a', $b, $a"), ["a=web", "b=7"])
+    >>> found.text, found.parameters
+    ("SELECT '$a', $2, $1", ('web', 7))
     """
     if not given:
         return question

@@ -13,6 +13,7 @@ COMMANDS = (
     "demo",
     "query",
     "sql",
+    "trace",
     "ingest",
     "backfill",
     "admin",

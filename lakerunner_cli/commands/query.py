@@ -1,4 +1,4 @@
-"""`lakerunner query TEXT`: answer one statement in SQL, PromQL or LogQL.
+"""`lakerunner query TEXT`: answer one statement in SQL, PromQL, LogQL or TraceQL.
 
 A terminal gets a table and progress on stderr, a pipe gets CSV. Remarks go to stderr always. Exit code 1 says
 that segments could not be read: what was printed is a part of the answer.
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from lakerunner_cli.query_output import Screen, Writer
 
 NAME = "query"
-HELP = "Ask one question in SQL, PromQL or LogQL; a table on a terminal, CSV elsewhere."
+HELP = "Ask one question in SQL, PromQL, LogQL or TraceQL; a table on a terminal, CSV elsewhere."
 EXAMPLES = """\
 examples:
   lakerunner query "SELECT severity, count(*) AS n FROM logs GROUP BY 1 ORDER BY n DESC" --from now-1h
   lakerunner query 'sum by (job) (rate(http_requests_total[5m]))' --plot
   lakerunner query '{service_name="checkout"} |= "refused"' --format json
+  lakerunner query --traceql '{ status = error && duration > 1s }' --from now-1h
+  lakerunner query --traceql '{} | rate() by (resource.service.name)' --plot
   lakerunner query 'SELECT message FROM logs WHERE service_name = $service' --param service=web
   lakerunner query "SELECT * FROM spans" --from now-15m --format arrow --output spans.arrow
   lakerunner query "SELECT count(*) FROM logs" --watch 5
@@ -51,6 +53,10 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--plot", action="store_true", help="time series as sparklines, other rows as bars")
     parser.add_argument("--explain", action="store_true", help="show what would be read, and read nothing")
     parser.add_argument("--watch", type=float, default=0.0, metavar="SECONDS", help="ask again and again")
+    parser.add_argument(
+        "--traceql", action="store_true",
+        help="the text is TraceQL (its selectors look like LogQL's): traces, or series of their spans",
+    )  # fmt: skip
     parser.add_argument(
         "--engine", choices=("auto", "local", "spark"), default="auto",
         help="place of joins, groups and sorts; auto: Spark takes over what is too large for the query API",
@@ -78,7 +84,7 @@ def run(args: Namespace, settings: Settings) -> int:
 
     _check_forms(args)
     text = sys.stdin.read() if args.text == "-" else args.text
-    plain = Question(text, args.start, args.end, args.limit, engine=args.engine)
+    plain = Question(text, args.start, args.end, args.limit, engine=args.engine, is_traceql=args.traceql)
     question = with_parameters(plain, args.param or ())
     client = open_client(args.url, args.key, settings)
     try:
@@ -101,6 +107,8 @@ def _check_forms(args: Namespace) -> None:
         raise CommandError("--plot is a form of its own: leave out --format")
     if args.explain and (args.plot or args.format or args.watch):
         raise CommandError("--explain answers with text: leave out --format, --plot and --watch")
+    if args.traceql and (args.param or args.engine != "auto" or args.format == "arrow"):
+        raise CommandError("--traceql has no --param, --engine or Arrow stream: leave them out")
     if args.watch < 0 or (args.watch and (args.output or args.format == "arrow")):
         raise CommandError("--watch shows an answer every so many seconds: leave out --output and arrow")
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from lakerunner_cli.command import CommandError
+from lakerunner_cli.demo.calls import requests_of_second
 from lakerunner_cli.demo.measurements import Totals
 from lakerunner_cli.demo.otlp import pack, pack_spans
-from lakerunner_cli.demo.shop import SECOND_NS, Line, lines_of_second
+from lakerunner_cli.demo.shop import SECOND_NS, Line
 from lakerunner_cli.upload import Destination
 from lakerunner_cli.webhook import NewObject, notify
 from resources.lake.layout import Signal, raw_key
@@ -71,7 +72,7 @@ class Generator(threading.Thread):
             self.output = replace(self.output, problem=refused[0] if refused else "", waiting=0)
 
     def _put(self, second: int) -> None:
-        lines = lines_of_second(self._seed, second)
+        lines = requests_of_second(self._seed, second)
         self._lately += lines
         self._totals.observe(lines)
         size = self._put_object(Signal.LOGS, second, pack(lines))

@@ -1,6 +1,7 @@
 """Packs the shop's telemetry as an OpenTelemetry collector does: OTLP protobuf, gzipped.
 
-Every log line has a span of the same ids, so that one leads to the other.
+Every log line has a span of the same ids, so that one leads to the other. A call has two: the caller's, of
+kind client, and below it the one of the service that is called.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeL
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
-from lakerunner_cli.demo.shop import Line, by_service
+from lakerunner_cli.demo.calls import CALLERS, MS, took_ns
+from lakerunner_cli.demo.shop import SERVICES, Line, by_service
 
+NETWORK_NS = MS // 2
+"""Time of a request, and of an answer, between two services."""
 SEVERITY_NUMBERS = {
     "DEBUG": SeverityNumber.SEVERITY_NUMBER_DEBUG,
     "INFO": SeverityNumber.SEVERITY_NUMBER_INFO,
@@ -34,11 +38,14 @@ def pack(lines: list[Line]) -> bytes:
 
 def pack_spans(lines: list[Line]) -> bytes:
     """Pack a span for every line, which ends when the line was written."""
+    spans: dict[str, list[Span]] = {service: [] for service in SERVICES}
+    for line in lines:
+        spans[line.service].append(_span(line))
+        if line.caller:
+            spans[CALLERS[line.service]].append(_call(line))
     groups = [
-        ResourceSpans(
-            resource=resource_of(service), scope_spans=[ScopeSpans(spans=[_span(line) for line in found])]
-        )
-        for service, found in by_service(lines)
+        ResourceSpans(resource=resource_of(service), scope_spans=[ScopeSpans(spans=found)])
+        for service, found in spans.items()
         if found
     ]
     return compress(ExportTraceServiceRequest(resource_spans=groups).SerializeToString())
@@ -66,30 +73,44 @@ def _resource(service: str, lines: list[Line]) -> ResourceLogs:
 
 
 def _span(line: Line) -> Span:
-    took_ns = seconds_of(line) * 1e9
+    route = dict(line.attributes).get("http.route")
     return Span(
         trace_id=line.trace_id,
         span_id=line.span_id,
-        name=f"{line.service} handle",
+        parent_span_id=call_id(line) if line.caller else b"",
+        name=f"GET {route}" if route else f"{line.service} handle",
         kind=Span.SpanKind.SPAN_KIND_SERVER,
-        start_time_unix_nano=line.time_ns - int(took_ns),
+        start_time_unix_nano=line.time_ns - took_ns(line),
         end_time_unix_nano=line.time_ns,
         attributes=[attribute(name, value) for name, value in line.attributes],
-        status=Status(
-            code=Status.StatusCode.STATUS_CODE_ERROR
-            if line.severity == "ERROR"
-            else Status.StatusCode.STATUS_CODE_UNSET
-        ),
+        status=_status(line),
     )
 
 
-def seconds_of(line: Line) -> float:
-    """Return the duration of the work behind a line: its own, else one derived from its ids."""
-    said = dict(line.attributes)
-    for name in ("wait_ms", "took_ms"):
-        if name in said:
-            return float(said[name]) / 1000
-    return 0.002 + line.span_id[0] / 1000
+def _call(line: Line) -> Span:
+    """Return the caller's span of a call, which is a little longer than the work."""
+    return Span(
+        trace_id=line.trace_id,
+        span_id=call_id(line),
+        parent_span_id=line.caller,
+        name=f"call {line.service}",
+        kind=Span.SpanKind.SPAN_KIND_CLIENT,
+        start_time_unix_nano=line.time_ns - took_ns(line) - NETWORK_NS,
+        end_time_unix_nano=line.time_ns + NETWORK_NS,
+        attributes=[attribute("peer.service", line.service)],
+        status=_status(line),
+    )
+
+
+def call_id(line: Line) -> bytes:
+    """Return the id of the caller's span, made of that of the work."""
+    return bytes(byte ^ 0xA5 for byte in line.span_id)
+
+
+def _status(line: Line) -> Status:
+    if line.severity != "ERROR":
+        return Status()
+    return Status(code=Status.StatusCode.STATUS_CODE_ERROR, message=line.body.splitlines()[0])
 
 
 def _record(line: Line) -> LogRecord:

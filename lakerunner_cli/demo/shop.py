@@ -28,6 +28,19 @@ class Line:
     trace_id: bytes
     span_id: bytes
     attributes: tuple[tuple[str, str | int | float], ...]
+    caller: bytes = b""
+    """Id of the span that waits for this work; empty: a user does."""
+    took_ns: int = 0
+    """Duration with that of the calls; 0: what the line says."""
+
+
+def seconds_of(line: Line) -> float:
+    """Return the duration of the work behind a line: its own, else one derived from its ids."""
+    said = dict(line.attributes)
+    for name in ("wait_ms", "took_ms"):
+        if name in said:
+            return float(said[name]) / 1000
+    return 0.002 + line.span_id[0] / 1000
 
 
 Draft = tuple[str, str, dict[str, str | int | float]]

@@ -7,8 +7,6 @@ import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from io import StringIO
-from shutil import get_terminal_size
 
 from lakerunner_cli.accounts import (
     LOCAL_BUCKET,
@@ -18,13 +16,11 @@ from lakerunner_cli.accounts import (
     create_org,
     open_index,
 )
-from lakerunner_cli.command import CommandError, StackError
+from lakerunner_cli.command import StackError
+from lakerunner_cli.demo.answers import SLOW, SLOWEST, show_answers
 from lakerunner_cli.demo.generator import Generator
 from lakerunner_cli.demo.standing import ORG, close_shop, leave_shop, shop_destination
 from lakerunner_cli.demo.watch import ORDERS, TIMEOUTS, Screen, Watcher
-from lakerunner_cli.query_client import Column, QueryClient, Question
-from lakerunner_cli.query_output import Screen as Paper
-from lakerunner_cli.query_output import TableWriter
 from lakerunner_cli.stack import jars
 from lakerunner_cli.stack.lifecycle import detach
 from lakerunner_cli.stack.paths import StackPaths
@@ -58,12 +54,6 @@ def start_stack(settings: Settings, announce: Announce) -> Settings:
 
 
 REQUESTS = "sum by (job, level) (rate(shop_requests_total[1m]))"
-SLOWEST = (
-    "SELECT s.service_name AS service, count(*) AS spans, round(max(s.duration_ns) / 1e6, 1) AS slowest_ms, "
-    "count(*) FILTER (WHERE l.severity = 'ERROR') AS error_lines, any_value(l.message) AS a_line "
-    "FROM spans s JOIN logs l ON l.trace_id = s.trace_id GROUP BY 1 ORDER BY slowest_ms DESC LIMIT 5"
-)
-"""A question to spans and logs at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +91,7 @@ def closing_lines(settings: Settings, org: str, read_key: str, times: Times) -> 
         f"""  {stream} '{{"q": "{{service_name=\\"frontend\\"}} |= \\" 502 \\"", "limit": 5}}'""",
         f"  curl -sN {key} -H 'content-type: application/json' -H 'accept: text/csv' "
         f"{query_api}/api/v1/query -d {shlex.quote(sql)}",
+        f"  LAKERUNNER_QUERY_KEY={read_key} lakerunner query --traceql {shlex.quote(SLOW)}",
         f"  LAKERUNNER_QUERY_KEY={read_key} lakerunner sql",
         f"  PGPASSWORD={read_key} psql -h {settings.query_host} -p {settings.query_postgres_port} lake",
         "",
@@ -111,7 +102,6 @@ def closing_lines(settings: Settings, org: str, read_key: str, times: Times) -> 
 
 LOOK_EVERY_S = 1.0
 PATIENCE_S = 180.0  # extra wait for the first answer
-SQL_PATIENCE_S = 60.0  # wait for spans beside their logs
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,41 +129,10 @@ def run_demo(plan: Plan, settings: Settings, screen: Screen) -> int:
         _run(generator, Watcher(index, settings, ORG, read_key), plan, screen, viewing)
     leave_shop(settings, plan.seed)
     times = Times(fetched - began, ready - fetched, viewing.first_answer)
-    show_sql(settings, read_key, screen)
+    show_answers(settings, read_key, screen)
     for text in closing_lines(settings, ORG, read_key, times):
         screen.say(text)
     return 0 if viewing.first_answer is not None else 1
-
-
-def show_sql(settings: Settings, key: str, screen: Screen) -> None:
-    """Show the answer to one SQL statement over spans and logs, once both have arrived."""
-    client, out = QueryClient(base_url(settings.query_host, settings.query_port), key), StringIO()
-    ends = time.monotonic() + SQL_PATIENCE_S
-    try:
-        columns, rows = ask_sql(client)
-        while not rows and time.monotonic() < ends:
-            time.sleep(LOOK_EVERY_S)
-            columns, rows = ask_sql(client)
-        writer = TableWriter(Paper(out, get_terminal_size().columns))
-        writer.begin(columns)
-        writer.rows(rows)
-        writer.end()
-    except CommandError as error:
-        out.write(f"{error}\n")
-    finally:
-        client.close()
-    for text in ("", SLOWEST, *out.getvalue().splitlines()):
-        screen.say(text)
-
-
-def ask_sql(client: QueryClient) -> tuple[list[Column], list[list[object]]]:
-    columns, rows = list[Column](), list[list[object]]()
-    for kind, data in client.events(Question(SLOWEST, start="now-15m")):
-        if kind == "schema":
-            columns = [Column(one["name"], one["type"]) for one in data]
-        elif kind == "result":
-            rows += data["rows"]
-    return columns, rows
 
 
 def set_up(index: CommandIndex, settings: Settings) -> str:

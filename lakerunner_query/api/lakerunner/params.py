@@ -38,7 +38,7 @@ STEPS = (
     (HOUR_MS, 10_000), (12 * HOUR_MS, 60_000), (24 * HOUR_MS, 300_000), (72 * HOUR_MS, 1_200_000),
 )  # fmt: skip
 """Default steps by the longest range they are for; beyond that it is an hour."""
-SPANS_PER_SET = 3
+SPANS_PER_SET, MOST_EXEMPLARS = 3, 100
 FIELD = "last_event_id"
 """Id of the event behind which a stream is to go on."""
 Moment = str | int | float | None
@@ -253,7 +253,7 @@ def trace_metrics(data: SpansQuery, org: str, settings: Settings) -> TraceMetric
         times.start_ms * NS_PER_MS, -(-end // step_ns) * step_ns, step_ns,
         backwards="s is after e", too_many=f"more than {MAX_STEPS} steps: raise step, or narrow the range",
     )  # fmt: skip
-    return TraceMetricsRequest(org, times.start_ms * NS_PER_MS, step_ns, steps)
+    return TraceMetricsRequest(org, times.start_ms * NS_PER_MS, step_ns, steps, MOST_EXEMPLARS)
 
 
 def trace_bounds(data: TraceQuery, settings: Settings) -> tuple[int, int]:

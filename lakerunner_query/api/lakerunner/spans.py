@@ -35,6 +35,7 @@ from lakerunner_query.api.lakerunner.params import (
 from lakerunner_query.api.shared.auth import caller, require_reader
 from lakerunner_query.api.shared.requests import missing_warnings
 from lakerunner_query.api.shared.services import QueryWatch, Services
+from lakerunner_query.api.tempo.queries import exemplars_of
 from lakerunner_query.coordinator.languages import SPAN_TAGS, TRACE_METRICS, TRACE_SEARCH
 from lakerunner_query.coordinator.spans import SpanTags
 from lakerunner_query.coordinator.traceql import (
@@ -43,17 +44,18 @@ from lakerunner_query.coordinator.traceql import (
     TraceMetrics,
     TraceMetricsQuery,
     TraceSearchQuery,
+    series_of,
 )
 from lakerunner_query.errors import CannotResumeError, InvalidRequestError, ParseError, QueryError
 from lakerunner_query.gotext.durations import duration_text
 from lakerunner_query.gotext.numbers import format_float
-from lakerunner_query.protocol.traces import FoundSet, FoundTrace, Named, TypedValue
+from lakerunner_query.protocol.traces import FoundSet, FoundTrace, Named, TraceExemplar, TypedValue
 from lakerunner_query.serving import Failure, envelope, unless_gone
 from lakerunner_query.traceql.lang.ast import Attribute, Pipeline, Query, Scope
 from lakerunner_query.traceql.lang.intrinsics import TAG_NAMES
 from lakerunner_query.traceql.lang.parser import parse_cached
 from lakerunner_query.traceql.lang.printer import field_text, print_query
-from lakerunner_query.traceql.series import LabelSet, Series, make_series
+from lakerunner_query.traceql.series import LabelSet, Series
 
 METHODS = [HttpMethod.GET, HttpMethod.POST]
 API = "lakerunner-spans"
@@ -122,14 +124,17 @@ async def _series(
 ) -> AsyncGenerator[bytes, None]:
     with watch:
         found = await services.engine.collect(prepared)
-        series = await asyncio.to_thread(series_of, prepared, found)
-        shown = series[:limit] if limit else series
         request, points = prepared.request, 0
+        series = await asyncio.to_thread(series_of, prepared, found)
+        exemplars = exemplars_of(series, found, request)
+        shown = series[:limit] if limit else series
         times = (np.arange(request.steps) * request.step_ns + request.start_ns) // NS_PER_MS
         for one in shown:
             values = _samples(one, times.tolist())
             points += len(values)
-            yield events.event("result", {"labels": _labels(one.labels), "values": values})
+            spans = [_exemplar(each) for each in exemplars.get(one.labels, ())]
+            facts = {"labels": _labels(one.labels), "values": values}
+            yield events.event("result", facts | ({"exemplars": spans} if spans else {}))
         watch.end(partial=found.is_partial, points=points)
         yield events.event(
             "done",
@@ -141,20 +146,10 @@ async def _series(
                 "series": len(shown),
                 "points": points,
                 "truncated": len(shown) < len(series),
+                "infos": [],
                 "stats": _stats(found),
             },
         )
-
-
-def series_of(prepared: TraceMetricsQuery, found: TraceMetrics) -> list[Series]:
-    if not found.units:
-        return []
-    cells = [{_label_set(named): group for named, group in one.items()} for one in found.functions]
-    return make_series(prepared.plan.query, cells, prepared.request.steps, prepared.request.step_ns)
-
-
-def _label_set(named: Named) -> LabelSet:
-    return tuple((name, value.type, value.value) for name, value in named)
 
 
 def _samples(one: Series, times_ms: Iterable[int]) -> list[tuple[float, str]]:
@@ -163,6 +158,10 @@ def _samples(one: Series, times_ms: Iterable[int]) -> list[tuple[float, str]]:
         for time_ms, value in zip(times_ms, one.values.tolist(), strict=True)
         if not math.isnan(value)
     ]
+
+
+def _exemplar(one: TraceExemplar) -> dict[str, object]:
+    return {"trace_id": one.trace_id, "timestamp": str(one.time_ms), "value": one.value}
 
 
 def _labels(labels: LabelSet) -> dict[str, str]:

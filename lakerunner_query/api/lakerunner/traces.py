@@ -23,6 +23,7 @@ from lakerunner_query.coordinator.languages import TRACE
 from lakerunner_query.coordinator.spans import TraceRequest, WholeTraces
 from lakerunner_query.coordinator.trace_context import TraceContext, read_context
 from lakerunner_query.errors import InvalidRequestError, NotFoundError, SegmentsMissingError
+from lakerunner_query.gotext.durations import duration_text
 from lakerunner_query.serving import unless_gone
 from lakerunner_query.traceql.values import SPAN_KINDS, STATUSES
 
@@ -195,37 +196,41 @@ class _Rendering:
     def _findings(self) -> Iterator[dict[str, object]]:
         found, tree, ids = self.found, self.found.tree, self.found.spans.ids
         if tree.orphans:
-            count = len(found.missing_parents)
-            yield self._finding(
-                "missing_parents",
-                f"{len(tree.orphans)} spans name {count} parents that are not stored",
-                tree.orphans,
-            )
+            text = f"the parent of {_counted(len(tree.orphans), 'span')} is not stored"
+            yield self._finding("missing_parents", text, tree.orphans)
         if not tree.roots:
             yield self._finding("no_root", "no span was sent without a parent", tree.tops)
         if len(tree.roots) > 1:
             yield self._finding("several_roots", f"{len(tree.roots)} spans have no parent", tree.roots)
         if tree.cycles:
-            text = f"{len(tree.cycles)} spans are below themselves; each stands at the top"
+            text = f"{_counted(len(tree.cycles), 'circle')} of parents; a span of each stands at the top"
             yield self._finding("cycles", text, tree.cycles)
         if found.skews:
             most = max(found.skews, key=lambda one: one.width)
             names = found.spans.services
             text = (
-                f"{len(found.skews)} spans begin before their parents, up to {most.width} ns "
-                f"({names[most.row]} below {names[most.parent]}): their clocks disagree"
+                f"clocks disagree: {_counted(len(found.skews), 'span')} before the parent, up to "
+                f"{duration_text(most.width)} ({names[most.row]} below {names[most.parent]})"
             )
             yield self._finding("clock_skew", text, [one.row for one in found.skews])
         shared = [row for row, count in Counter(ids).items() if row and count > 1]
         if shared:
             rows = [row for row, one in enumerate(ids) if one in set(shared)]
-            yield self._finding("shared_ids", f"{len(shared)} ids belong to several spans", rows)
+            yield self._finding("shared_ids", f"{_counted(len(shared), 'id')} of several spans", rows)
         if self.stored.duplicates:
-            text = f"{self.stored.duplicates} spans were stored before, and are left out"
+            text = f"{_counted(self.stored.duplicates, 'repetition')} of spans left out"
             yield self._finding("duplicates", text, [])
 
     def _finding(self, kind: str, text: str, rows: list[int]) -> dict[str, object]:
         return {"kind": kind, "text": text, "count": len(rows), "spans": self._shown(rows)[:MOST_LISTED]}
+
+
+def _counted(count: int, what: str) -> str:
+    """
+    >>> _counted(1, "span"), _counted(2000, "span")
+    ('1 span', '2,000 spans')
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _word(number: int, words: tuple[str, ...]) -> str:

@@ -64,6 +64,8 @@ def test_a_metrics_query_gives_series(shop: Shop) -> None:
     }
     assert counts["web"] == [[BEGIN, "0"], [BEGIN + 60, "2"], [BEGIN + 120, "1"]]
     assert counts["db"][1] == [BEGIN + 60, "1"]
+    exemplars = [each["trace_id"] for _, one in found[:-1] for each in one["exemplars"]]
+    assert {CHECKOUT, BROWSE} == {*exemplars}
     kind, done = found[-1]
     assert (kind, done["status"], done["step"], done["e"]) == (
         "done",

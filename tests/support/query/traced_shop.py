@@ -21,6 +21,7 @@ from lakerunner_query.app import create_app
 from resources.lake.layout import Signal
 from tests.support.cooking_lake import HOUR, SECOND, Lake, lake_in
 from tests.support.query.lake import start_workers
+from tests.support.query.real_prometheus import serving
 from tests.support.query.signals_lake import put
 
 ORGS = ("acme", "other")
@@ -173,3 +174,14 @@ def open_shop(folder: Path) -> Iterator[Shop]:
     for stack in start_workers(data, folder / "lake", 2):
         with TestClient(create_app(stack.settings, lake.index)) as http:
             yield Shop(http, lake)
+
+
+@contextmanager
+def served_shop(folder: Path) -> Iterator[str]:
+    """Serve the shop from a port of its own; yield the address."""
+    lake = write_shop(folder)
+    data = folder / "data"
+    data.mkdir()
+    for stack in start_workers(data, folder / "lake", 1):
+        with serving(create_app(stack.settings, lake.index)) as address:
+            yield address

@@ -16,14 +16,16 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from lakerunner_cli.command import CommandError
 from lakerunner_cli.demo import generator as generating
 from lakerunner_cli.demo import standing
+from lakerunner_cli.demo.calls import requests_of_second, took_ns
 from lakerunner_cli.demo.generator import Generator, Output
 from lakerunner_cli.demo.measurements import Totals
 from lakerunner_cli.demo.otlp import pack, pack_spans
-from lakerunner_cli.demo.shop import BURST, SERVICES, lines_of_second
+from lakerunner_cli.demo.shop import BURST, SERVICES, Line, lines_of_second
 from lakerunner_cli.demo.story import Times, closing_lines
 from lakerunner_cli.demo.watch import Screen, Snapshot, block, line, newest_lines
 from lakerunner_cli.stack.paths import StackPaths
@@ -34,6 +36,7 @@ from resources.objects.store import open_store
 from resources.settings import Settings
 from tests.support.patience import PATIENCE_S
 
+SERVER, CLIENT = Span.SpanKind.SPAN_KIND_SERVER, Span.SpanKind.SPAN_KIND_CLIENT
 CALM, BURSTING = 1_700_000_040, 1_700_000_070  # :00 and :30 of a minute
 
 
@@ -79,14 +82,59 @@ def test_packed_lines_decode_to_what_was_said() -> None:
     assert found == {(x.service, x.time_ns, x.body, x.severity) for x in lines}
 
 
-def test_every_line_has_a_span_of_its_ids_that_ends_with_it() -> None:
-    lines = lines_of_second(7, CALM)
+def spans_of(lines: list[Line]) -> list[Span]:
     request = ExportTraceServiceRequest.FromString(gzip.decompress(pack_spans(lines)))
-    spans = [s for r in request.resource_spans for scope in r.scope_spans for s in scope.spans]
-    assert {(s.trace_id, s.span_id, s.end_time_unix_nano) for s in spans} == {
+    return [s for r in request.resource_spans for scope in r.scope_spans for s in scope.spans]
+
+
+@pytest.mark.parametrize("second", [CALM, BURSTING])
+def test_every_line_has_a_span_of_its_ids_that_ends_with_it(second: int) -> None:
+    lines = requests_of_second(7, second)
+    spans = spans_of(lines)
+    assert {(s.trace_id, s.span_id, s.end_time_unix_nano) for s in spans if s.kind == SERVER} == {
         (x.trace_id, x.span_id, x.time_ns) for x in lines
     }
     assert all(s.start_time_unix_nano < s.end_time_unix_nano for s in spans)
+
+
+@pytest.mark.parametrize("second", [CALM, BURSTING])
+def test_requests_are_whole_traces_within_their_roots(second: int) -> None:
+    lines = requests_of_second(7, second)
+    assert sorted(lines, key=lambda one: one.time_ns) == lines
+    assert {one.time_ns // 10**9 for one in lines} == {second}
+    assert Counter(one.body for one in lines) == Counter(one.body for one in lines_of_second(7, second))
+    spans = {one.span_id: one for one in spans_of(lines)}
+    for span in spans.values():
+        if not span.parent_span_id:
+            continue
+        parent = spans[span.parent_span_id]
+        assert span.trace_id == parent.trace_id
+        assert {span.kind, parent.kind} == {SERVER, CLIENT}
+        assert parent.start_time_unix_nano <= span.start_time_unix_nano
+    assert {one.trace_id for one in lines} == {s.trace_id for s in spans.values() if not s.parent_span_id}
+
+
+def test_a_failing_payment_fails_its_page() -> None:
+    lines = {one.span_id: one for one in requests_of_second(7, BURSTING)}
+    failing = [one for one in lines.values() if one.service == "payment" and one.severity == "ERROR"]
+    assert failing
+    for one in failing:
+        checkout = lines[one.caller]
+        page = lines[checkout.caller]
+        assert (checkout.service, page.service) == ("checkout", "frontend")
+        assert (checkout.severity, page.severity) == ("ERROR", "ERROR")
+        assert took_ns(page) > took_ns(one) >= 3_000_000_000
+
+
+def test_the_slowest_request_of_an_export_is_an_exemplar() -> None:
+    totals, lines = Totals(1), requests_of_second(7, CALM)
+    totals.observe(lines)
+    request = ExportMetricsServiceRequest.FromString(gzip.decompress(totals.pack(CALM)))
+    metrics = [m for r in request.resource_metrics for scope in r.scope_metrics for m in scope.metrics]
+    found = {e.span_id for m in metrics for p in m.histogram.data_points for e in p.exemplars}
+    slowest = [max((x for x in lines if x.service == name), key=took_ns).span_id for name in SERVICES]
+    assert found == set(slowest)
+    assert totals.slowest == {}
 
 
 def test_counts_only_grow_and_add_up_to_the_lines() -> None:
