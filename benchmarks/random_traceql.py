@@ -2,7 +2,7 @@
 
     python -m benchmarks.random_traceql --count 20000 --seed 1 --resume /tmp/traceql.state
 
-Every hundred queries have traces of their own, which are stored several times, each time cut into other
+Every two hundred queries have traces of their own, which are stored several times, each time cut into other
 objects and segments; a query is asked of one of them, over HTTP, with real workers. Traces and query follow
 from seed and number, so that a difference is repeated by these two (`--only 1:4711`, which asks all of them).
 The file of `--resume` keeps how far the run came and what it found.
@@ -23,8 +23,8 @@ from pathlib import Path
 from tests.support.query.traceql.asking import Asker, World, build_world, question_of, served
 from tests.support.query.traceql.random_queries import Question
 
-QUERIES_PER_WORLD = 100
-TRACES, CUTS = 35, 3
+QUERIES_PER_WORLD = 200
+TRACES, CUTS = 25, 3
 WORLDS_PER_LAKE = 20
 
 

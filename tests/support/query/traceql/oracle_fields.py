@@ -256,7 +256,7 @@ INTRINSICS: dict[str, Callable[[At], Found]] = {
     "event:timeSinceStart": lambda at: united(
         one(Type.DURATION, each.time_ns - at.span.start_ns) for each in at.span.events
     ),
-    "link:spanID": lambda at: united(text(each.span.hex()) for each in at.span.links),
+    "link:spanID": lambda at: united(_of_id(each.span) for each in at.span.links),
     "link:traceID": lambda at: united(text(each.trace.hex().lstrip("0")) for each in at.span.links),
     "instrumentation:name": lambda at: text(at.span.library.name),
     "instrumentation:version": lambda at: text(at.span.library.version),

@@ -36,7 +36,7 @@ LISTS = (
     ["a"], ["a", "b"], ["b", "a", "a"], [1], [1, 2, 3], [5, 5], [0.5, 2.0], [True, False], [True], [],
     ["a", 1], [-1, 100],
 )  # fmt: skip
-OPAQUE = ({"k": "v"}, {}, b"\x00\xff", b"", [], [1, "a"])
+OPAQUE = ({"k": "v"}, {}, b"\x00\xff", [], [1, "a"])
 
 
 @dataclass(frozen=True)
