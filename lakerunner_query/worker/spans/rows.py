@@ -28,6 +28,7 @@ from lakerunner_query.worker.spans.columns import (
     nested_texts,
     text_column,
 )
+from lakerunner_query.worker.spans.order import SpanKeys, order_of
 from lakerunner_query.worker.spans.summaries import KnownTraces, known_traces, rows_of, scan_summaries
 from lakerunner_query.worker.tables.segments import OpenTable, TableReader
 from resources.arrays import Bytes, Flags, Int8s, Int64s, UInt64s
@@ -273,19 +274,14 @@ def _empty() -> pa.Table:
 def _in_order(table: pa.Table) -> pa.Table:
     """Sort spans by trace and, within it, as they were sent; drop those that are there twice."""
     low, high = _halves(table.column(TRACE).combine_chunks())
-    spans = id_numbers(table.column(SPAN).combine_chunks())
-    starts = table.column(START).to_numpy()
-    kinds = _codes(table.column(KIND), SPAN_KINDS)
-    sent = table.column(CHQ_POSITION).to_numpy(), table.column(CHQ_OBJECT).to_numpy()
-    same = np.lexsort((*sent, kinds, spans, starts, low, high))
-    is_new = np.zeros(len(same), np.bool_)
-    is_new[:1] = True
-    for column in (low, high, spans, starts, kinds):
-        is_new[1:] |= column[same[1:]] != column[same[:-1]]
-    is_new |= spans[same] == 0  # without an id nothing tells them apart
-    kept = same[is_new]
-    order = kept[np.lexsort((*(one[kept] for one in sent), low[kept], high[kept]))]
-    if len(order) == len(same) and (np.diff(order) > 0).all():
+    order = order_of(
+        SpanKeys(
+            high, low, id_numbers(table.column(SPAN).combine_chunks()), table.column(START).to_numpy(),
+            _codes(table.column(KIND), SPAN_KINDS), table.column(CHQ_OBJECT).to_numpy(),
+            table.column(CHQ_POSITION).to_numpy(),
+        )
+    )  # fmt: skip
+    if len(order) == table.num_rows and (np.diff(order) > 0).all():
         return table
     return table.take(pa.array(order))
 
