@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from lakerunner_query.api.jaeger.conditions import search_text
 from lakerunner_query.api.shared.requests import RequestFields
 from lakerunner_query.api.shared.times import MAX_NS, duration_ns
-from lakerunner_query.errors import InvalidRequestError
+from lakerunner_query.errors import InvalidRequestError, LimitExceededError
 from lakerunner_query.gotext.durations import GO
 from lakerunner_query.gotext.numbers import ConversionError
 from lakerunner_query.gotext.strconv import LOGQL
@@ -22,7 +22,7 @@ from lakerunner_query.plan.traceql import MIN_NS, TraceSearchRequest
 from resources.lake.timecut import DAY_NS
 
 NS_PER_US, NS_PER_MS = 1_000, 1_000_000
-LIMIT = 100
+LIMIT, MOST_IDS = 100, 1_000
 NOT_FOUND = "trace not found"
 LOOKBACK_NS = 2 * DAY_NS
 """Range of searches that name no start, and of lists of services and operations."""
@@ -58,7 +58,7 @@ def traces_asked(fields: RequestFields, org: str, now_ns: int) -> TracesAsked:
     tags = read_tags(fields.all("tag"), fields.all("tags"))
     limit = limit_of(fields.text("limit"))
     least, most = _duration(fields, "minDuration"), _duration(fields, "maxDuration")
-    ids = tuple(trace_id(one, "cannot parse traceID param: ") for one in fields.all("traceID"))
+    ids = _ids(fields.all("traceID"))
     is_raw = flag(fields, "raw")
     service = fields.text("service")
     if not ids and not service:
@@ -95,12 +95,21 @@ def dependencies_range(fields: RequestFields, now_ns: int) -> Range:
     return Range(max(end - back, -MAX_NS), end)
 
 
+def _ids(texts: Sequence[str]) -> tuple[bytes, ...]:
+    """Read the ids of several traces, each once."""
+    ids = dict.fromkeys(trace_id(one, "cannot parse traceID param: ") for one in texts)
+    if len(ids) > MOST_IDS:
+        raise LimitExceededError(f"{len(ids)} traces are asked for by id, more than {MOST_IDS}")
+    return tuple(ids)
+
+
 def trace_id(text: str, context: str = "") -> bytes:
     """Read an id of up to 32 hexadecimal digits."""
     if len(text) > 32:
         raise InvalidRequestError(f"{context}TraceID cannot be longer than 32 hex characters: {text[:64]}")
-    for half in (text[:-16], text[-16:]):
-        if half and not _HEX.fullmatch(half):
+    halves = (text[:-16], text[-16:]) if len(text) > 16 else (text,)
+    for half in halves:
+        if not _HEX.fullmatch(half):
             quoted = LOGQL.quote(half)
             raise InvalidRequestError(f"{context}strconv.ParseUint: parsing {quoted}: invalid syntax")
     return bytes.fromhex(text.rjust(32, "0"))

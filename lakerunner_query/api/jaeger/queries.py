@@ -51,7 +51,7 @@ async def traces(request: Request[Any, Any, Any], services: Services) -> Respons
         watch.end(partial=found.is_partial)
     there = {one["traceID"] for one in shown}
     lost = [text for text in map(id_text, asked.ids) if text not in there]
-    errors = [{"msg": NOT_FOUND, "traceID": text} for text in dict.fromkeys(lost)]
+    errors = [{"msg": NOT_FOUND, "traceID": text} for text in lost]
     return reply(fields, shown, found.missing, errors=errors, warnings=[cut] if cut else ())
 
 
@@ -101,7 +101,7 @@ async def _translated(found: WholeTraces, ids: Sequence[bytes], *, is_raw: bool)
     """Return traces in the order of their ids, each once."""
     warnings = missing_warnings(found.missing)
     shown = await asyncio.to_thread(traces_json, found.data, is_raw=is_raw, warnings=warnings)
-    return [shown[each] for each in dict.fromkeys(ids) if each in shown]
+    return [shown[each] for each in ids if each in shown]
 
 
 jaeger_router = Router(

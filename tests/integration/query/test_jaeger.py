@@ -225,7 +225,9 @@ def test_tags_of_the_translation_find_spans(
 
 @pytest.mark.parametrize(
     "params", [{"limit": "0"}, {"limit": "60000"}, {"tags": "{"}, {"tags": '{"a": 1}'}, {"tags": "[]"},
-               {"start": 2, "end": 1}, {"lookback": "custom", "start": ""}],
+               {"start": 2, "end": 1}, {"lookback": "custom", "start": ""}, {"traceID": ""},
+               {"traceID": [f"{number:x}" for number in range(1001)]}, {"tags": '{"a": "\\ud800"}'},
+               {"tags": "[" * 10_000}],
 )  # fmt: skip
 def test_what_is_wrong_is_refused(api: Api, params: dict[str, Any]) -> None:
     answer = api.ask("/traces", **{**WINDOW, "service": "web", **params})
