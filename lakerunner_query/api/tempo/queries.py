@@ -12,6 +12,7 @@ from litestar import MediaType, Request, Response, Router, route
 from lakerunner_query.api.shared.auth import caller, require_reader
 from lakerunner_query.api.shared.requests import RequestFields, read_fields
 from lakerunner_query.api.shared.services import Services
+from lakerunner_query.api.tempo.diff import trace_diff
 from lakerunner_query.api.tempo.params import metrics_request, metrics_text, search_request, search_text
 from lakerunner_query.api.tempo.render import (
     NS_PER_MS,
@@ -107,7 +108,7 @@ async def echo() -> str:
 
 tempo_router = Router(
     "/tempo/api",
-    route_handlers=[search, query_range, query, echo, *TRACE_HANDLERS],
+    route_handlers=[search, query_range, query, echo, trace_diff, *TRACE_HANDLERS],
     guards=[require_reader],
     exception_handlers=handlers(respond_like_tempo),
     tags=["tempo"],

@@ -70,6 +70,17 @@ async def trace_with_status(
 async def _find(
     request: Request[Any, Any, Any], services: Services, fields: RequestFields, text: str
 ) -> WholeTraces:
+    trace_id = read_trace_id(text)
+    if fields.text("mode") not in MODES:
+        raise InvalidRequestError(f"invalid value for mode {fields.text('mode')}")
+    during = signed_window(fields) or Window(MIN_NS, MAX_NS)
+    org = caller(request.state).org
+    asked = TraceRequest(org, (trace_id,), during.start_ns, during.end_ns)
+    with services.watch("tempo"):
+        return await unless_gone(request, services.engine.ask(TRACE, asked))
+
+
+def read_trace_id(text: str) -> bytes:
     digits = _HEX.match(text)
     end = digits.end() if digits else 0
     if end < len(text):
@@ -79,13 +90,7 @@ async def _find(
         )
     if len(text) > 32:
         raise InvalidRequestError("trace IDs can't be larger than 128 bits")
-    if fields.text("mode") not in MODES:
-        raise InvalidRequestError(f"invalid value for mode {fields.text('mode')}")
-    during = signed_window(fields) or Window(MIN_NS, MAX_NS)
-    org = caller(request.state).org
-    asked = TraceRequest(org, (bytes.fromhex(text.rjust(32, "0")),), during.start_ns, during.end_ns)
-    with services.watch("tempo"):
-        return await unless_gone(request, services.engine.ask(TRACE, asked))
+    return bytes.fromhex(text.rjust(32, "0"))
 
 
 def _wants_protobuf(request: Request[Any, Any, Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -215,5 +216,49 @@ def test_a_segment_that_is_gone_makes_the_answer_partial(api: Api) -> None:
             headers=other.headers,
         )  # fmt: skip
         assert refused.status_code == 503
+    finally:
+        moved.rename(key)
+
+
+def diffed(api: Api, **body: object) -> tuple[int, str]:
+    answer = api.http.post("/tempo/api/v2/traces/diff", json=body, headers=api.headers)
+    return answer.status_code, answer.text
+
+
+def test_two_traces_are_compared(api: Api) -> None:
+    first, second = {"traceId": f"{1:032x}"}, {"traceID": "2", **WINDOW}
+    status, text = diffed(api, base=first, compare=second)
+    found = json.loads(text)
+    assert (status, found["version"]) == (200, "trace-patch-v0")
+    assert (found["base"], found["compare"]["spanCount"]) == ({"traceId": f"{1:032x}", "spanCount": 4}, 2)
+    assert [one["span"]["name"] for one in found["removed"]] == ["SELECT", "fetch"]
+    assert found["added"] == []
+    assert {one["span"]["name"] for one in found["modified"]} == {"GET /", "cart.get"}
+    same = json.loads(diffed(api, base=first, compare=first)[1])
+    assert (same["stats"]["matchedSpans"], same["modified"]) == (4, [])
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"base": {"traceId": "1"}}, 400),
+        ({"base": {"traceId": "1"}, "compare": {}}, 400),
+        ({"base": {"traceId": "1"}, "compare": {"traceId": "x"}}, 400),
+        ({"base": {"traceId": "1"}, "compare": {"traceId": "2", "start": 5, "end": 5}}, 400),
+        ({"base": {"traceId": "1"}, "compare": {"traceId": "2"}, "format": "trace-summary-v0-native"}, 400),
+        ({"base": {"traceId": "1"}, "compare": {"traceId": "9"}}, 404),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(api: Api, body: dict[str, object], status: int) -> None:
+    assert diffed(api, **body)[0] == status
+
+
+def test_a_trace_with_gaps_is_not_compared(api: Api) -> None:
+    other = Api(api.http, api.lake, "other")
+    key = next((api.lake.folder / "lake").rglob("*other*/**/*.parquet"))
+    moved = key.rename(key.with_suffix(".gone"))
+    try:
+        status, text = diffed(other, base={"traceId": "1"}, compare={"traceId": "2"})
+        assert (status, "partial traces cannot be diffed" in text) == (422, True)
     finally:
         moved.rename(key)
