@@ -17,6 +17,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
@@ -46,7 +47,7 @@ _ID_IN_NAME = re.compile(r"\b(?:[0-9]{6,}|[0-9a-f][0-9a-f-]{7,})\b", re.IGNORECA
 
 
 class Identity(NamedTuple):
-    """What makes spans of two traces the same operation."""
+    """An operation; spans of two traces that share it may be pairs."""
 
     service: str
     name: str
@@ -63,13 +64,13 @@ class PlacedSpan:
     path: tuple[int, ...]
     attributes: Mapping[str, Any]
 
-    @property
+    @cached_property
     def duration_ns(self) -> int | None:
         """Return the duration; None where start or end is missing or wrong."""
         start, end = self.span.start_time_unix_nano, self.span.end_time_unix_nano
         return end - start if 0 < start <= end else None
 
-    @property
+    @cached_property
     def status(self) -> str:
         code = self.span.status.code
         return _word(Status.StatusCode, code, "STATUS_CODE_")
@@ -264,7 +265,11 @@ def _by_identity(spans: Sequence[PlacedSpan]) -> dict[Identity, list[int]]:
 
 
 def _alike(base: PlacedSpan, compare: PlacedSpan) -> bool:
-    return next(_changes(base, compare), None) is None
+    """Tell whether there would be no change between two spans."""
+    if base.status != compare.status or _other_duration(base, compare):
+        return False
+    old, new = base.attributes, compare.attributes
+    return old.keys() == new.keys() and all(_same_amount(key, old[key], new[key]) for key in old)
 
 
 def _same_parent(base: PlacedSpan, compare: PlacedSpan) -> bool:
@@ -272,7 +277,7 @@ def _same_parent(base: PlacedSpan, compare: PlacedSpan) -> bool:
 
 
 def _same_status(base: PlacedSpan, compare: PlacedSpan) -> bool:
-    return base.span.status.code == compare.span.status.code
+    return base.status == compare.status
 
 
 PHASES: tuple[Callable[[PlacedSpan, PlacedSpan], bool], ...] = (
@@ -287,13 +292,9 @@ PHASES: tuple[Callable[[PlacedSpan, PlacedSpan], bool], ...] = (
 
 
 def _changes(base: PlacedSpan, compare: PlacedSpan) -> Iterator[dict[str, Any]]:
-    before, after = base.duration_ns, compare.duration_ns
-    if before is None or after is None:
-        is_other = before != after
-    else:
-        is_other = not is_close(before, after, DURATION_SHARE, DURATION_NS)
-    if is_other:
-        yield _change("modify", {"type": "field", "name": "duration_nanos"}, before, after)
+    if _other_duration(base, compare):
+        target = {"type": "field", "name": "duration_nanos"}
+        yield _change("modify", target, base.duration_ns, compare.duration_ns)
     if base.status != compare.status:
         yield _change("modify", {"type": "field", "name": "status"}, base.status, compare.status)
     for key in sorted(base.attributes.keys() | compare.attributes.keys()):
@@ -305,6 +306,13 @@ def _changes(base: PlacedSpan, compare: PlacedSpan) -> Iterator[dict[str, Any]]:
             yield _change("remove", target, shown(old), None)
         elif not _same_amount(key, old, new):
             yield _change("modify", target, shown(old), shown(new))
+
+
+def _other_duration(base: PlacedSpan, compare: PlacedSpan) -> bool:
+    before, after = base.duration_ns, compare.duration_ns
+    if before is None or after is None:
+        return before != after
+    return not is_close(before, after, DURATION_SHARE, DURATION_NS)
 
 
 def _change(op: str, target: dict[str, str], before: object, after: object) -> dict[str, Any]:

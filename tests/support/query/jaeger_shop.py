@@ -13,7 +13,11 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span
 from tests.support.cooking_lake import HOUR
 
 RECORDED = Path(__file__).parents[2] / "golden" / "cases" / "jaeger" / "answers.jsonl"
-"""Requests and answers of the query handler of Jaeger 1.76.0 (2.13.0) over its memory storage."""
+"""Requests and answers of the query handler of Jaeger 1.76.0 (2.13.0) over its memory storage.
+
+A Go program inside of that module wrote `otlp_json(shop())` into the storage and called `NewAPIHandler`, with the
+standard adjusters and the disabled reader of metrics.
+"""
 INTERNAL, SERVER, CLIENT, PRODUCER, CONSUMER = 1, 2, 3, 4, 5
 MS, US = 1_000_000, 1_000
 LARGE, SMALL = bytes(range(16, 32)), bytes(8) + bytes(range(1, 9))
