@@ -15,8 +15,8 @@ from tests.support.cooking_lake import HOUR
 RECORDED = Path(__file__).parents[2] / "golden" / "cases" / "jaeger" / "answers.jsonl"
 """Requests and answers of the query handler of Jaeger 1.76.0 (2.13.0) over its memory storage.
 
-A Go program inside of that module wrote `otlp_json(shop())` into the storage and called `NewAPIHandler`, with the
-standard adjusters and the disabled reader of metrics.
+A Go program inside of that module wrote `otlp_json(shop())` into the storage and called `NewAPIHandler`, with
+the standard adjusters and the disabled reader of metrics.
 """
 INTERNAL, SERVER, CLIENT, PRODUCER, CONSUMER = 1, 2, 3, 4, 5
 MS, US = 1_000_000, 1_000
