@@ -196,7 +196,7 @@ class Showing:
     def of(self, asked: Field, found: Found) -> tuple[Typed, ...]:
         if self.conditions is None:
             return found.values
-        return tuple(one for one in found.values if self._meets(asked, one, found.is_list))
+        return tuple(value for value in found.values if self._meets(asked, value, found.is_list))
 
     def _meets(self, asked: Field, value: Typed, is_list: bool) -> bool:
         for op, literal in self.conditions or ():
@@ -205,7 +205,7 @@ class Showing:
             elif literal.type is Type.BOOLEAN and not is_list:
                 met = value[0] is Type.BOOLEAN  # Tempo reads the smallest columns whole
             else:
-                met = meets(value, op, as_id(literal, asked).values[0])
+                met = meets(value, op, as_id(op, literal, asked).values[0])
             if met:
                 return True
         return False

@@ -301,16 +301,20 @@ def _compare(expr: Comparison, at: At) -> bool:
             return evaluate(other, at).is_there == (op == "!=")
     ours, theirs = evaluate(left, at), evaluate(right, at)
     if isinstance(left, Literal):
-        ours = as_id(left, right)
+        ours = as_id(op, left, right)
     if isinstance(right, Literal):
-        theirs = as_id(right, left)
+        theirs = as_id(op, right, left)
     return any(meets(this, op, other) for this in ours.values for other in theirs.values)
 
 
-def as_id(literal: Literal, other: FieldExpr) -> Found:
-    """Ids of traces are compared without leading zeros, in lower case."""
+def as_id(op: str, literal: Literal, other: FieldExpr) -> Found:
+    """Ids of traces are compared without leading zeros, in lower case; patterns are what they are."""
     value = literal.value
-    if other in {Intrinsic("trace:id"), Intrinsic("link:traceID")} and isinstance(value, str):
+    if (
+        op not in {"=~", "!~"}
+        and other in {Intrinsic("trace:id"), Intrinsic("link:traceID")}
+        and isinstance(value, str)
+    ):
         value = value.lower().lstrip("0")
     return one(literal.type, value)
 
