@@ -8,7 +8,7 @@ Spans stand once for each span set that they are in: `by()` makes several of one
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -56,24 +56,19 @@ async def find_spans(engine: Engine, text: str, request: TraceSearchRequest) -> 
     most = engine.limits.max_rows
     asked = replace(request, limit=most, spans_per_set=0)
     prepared = await engine.prepare(languages.TRACE_SEARCH, print_query(_with_names(text)), asked)
-    merge = prepared.language.merge(prepared, engine.limits)
+    found = FoundTraces(limit=most)
     spans = 0
-    async with aclosing(engine.run(prepared, merge)) as pieces:
+    async with aclosing(engine.run(prepared, found)) as pieces:
         async for fresh in pieces:
-            spans += sum(one.matched for trace in _traces(fresh) for one in trace.sets)
+            spans += sum(one.matched for trace in fresh for one in trace.sets)
             if spans > MOST_SPANS:
                 raise LimitExceededError(
                     f"traceql() has more than {MOST_SPANS} spans: match fewer, or bound timestamp"
                 )
-    found = merge.result()
     found.missing.update(prepared.missing)
     if len(found.traces) >= most:
         raise LimitExceededError(f"traceql() has {most} traces or more: match fewer, or bound timestamp")
     return await run_sync(spans_table, found.traces), found
-
-
-def _traces(fresh: object) -> Iterable[FoundTrace]:
-    return fresh if isinstance(fresh, tuple) else ()
 
 
 def _with_names(text: str) -> Query:
