@@ -39,8 +39,9 @@ from lakerunner_query.api.shared.health import alive, asset, metrics, page, ping
 from lakerunner_query.api.shared.requests import compress_answers, drop_stalled
 from lakerunner_query.api.shared.services import Services, provide_services
 from lakerunner_query.api.shared.wrong_doors import is_of_prometheus, right_address, taken_methods
-from lakerunner_query.api.tempo.queries import tempo_router
+from lakerunner_query.api.tempo.queries import ready_like_tempo, tempo_router
 from lakerunner_query.api.tempo.render import respond_like_tempo
+from lakerunner_query.api.tempo.streaming import SERVICE, streaming_methods
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.engine import Admission, Engine, Limits
 from lakerunner_query.coordinator.lakeql import LakeQL
@@ -68,12 +69,15 @@ SQL_THREADS = 2
 """Threads of the DuckDB that finishes SQL statements."""
 INDEX_CONNECTIONS = 4
 """Connections that are open from the start."""
+GRACE_S = 5
+"""Seconds for requests and calls in flight at the end."""
 GRPC_ELSEWHERE = "this port answers queries; telemetry goes to the ingress"
 HANDLERS = (
     page, asset, alive, ready, metrics, ping, lakeql_router, logs_router, logql_router, loki_router, tail,
     metrics_router,
     promql_router, prometheus_router, federation_router, home_router, healthy, ready_like_prometheus,
-    tempo_router, jaeger_router, spans_router, traces_router, traceql_router, service_map_router,
+    ready_like_tempo, tempo_router, jaeger_router, spans_router, traces_router, traceql_router,
+    service_map_router,
 )  # fmt: skip
 
 DIALECTS: Mapping[str, Respond] = {
@@ -105,6 +109,7 @@ def create_app(settings: Settings, index: QueryIndex) -> Litestar:
             async with _open_sql_doors(app.state.services):
                 yield
         finally:
+            await app.state.grpc.close(GRACE_S)
             await finder.close()
             app.state.services.locator.close()
             app.state.services.lakeql.close()
@@ -123,6 +128,7 @@ def create_app(settings: Settings, index: QueryIndex) -> Litestar:
         openapi_config=OpenAPIConfig(title="Lakerunner query API", version="0.1.0", path="/schema"),
     )
     openapi.complete(app.openapi_schema)
+    app.state.grpc = open_grpc(settings, app)
     return app
 
 
@@ -166,18 +172,19 @@ def serve(settings: Settings) -> int:
             host_check(app, settings, settings.query_host),
             host=settings.query_host,
             port=settings.query_port,
-            timeout_graceful_shutdown=5,
-            **server_options(settings, open_grpc(settings)),
+            timeout_graceful_shutdown=GRACE_S,
+            **server_options(settings, app.state.grpc),
         )
     finally:
         index.close()
     return 0
 
 
-def open_grpc(settings: Settings) -> GrpcServer:
+def open_grpc(settings: Settings, app: Litestar) -> GrpcServer:
     """Return the gRPC server on the port of the API."""
+    methods = streaming_methods(lambda: app.state.services)  # they are there when the server listens
     return GrpcServer(
-        health_methods((), lambda: True),
+        {**methods, **health_methods([SERVICE], lambda: True)},
         idle_s=float(settings.http_keep_alive_s),
         elsewhere=GRPC_ELSEWHERE,
         knows_host=authority_check(settings, settings.query_host),

@@ -1,4 +1,4 @@
-"""HTTP servers share settings, the check of hosts, and the way to gRPC.
+"""HTTP servers share settings, the check of hosts, and gRPC.
 
 Senders and load balancers keep connections for a minute or so. A server that closes an idle connection sooner
 meets a request that is already on its way, which its sender counts as failed: Prometheus' remote write sends

@@ -64,6 +64,8 @@ class MessageHead:
 class Stream(Protocol):
     """The side of a connection that a call uses."""
 
+    @property
+    def is_draining(self) -> bool: ...
     def acknowledge(self, stream_id: int, size: int) -> None: ...
     async def write(self, call: Call, data: bytes) -> None: ...
 
@@ -80,6 +82,8 @@ class Call:
         self.has_whole_body = False
         self.progress = asyncio.Event()
         """An event that any change of the stream sets: data, its end, a reset, room for writing."""
+        self.closing: Headers = []
+        """Metadata that is sent with the status."""
         self._stream = stream
         self._pieces: deque[tuple[bytes, int]] = deque()
         self._rest = b""
@@ -88,6 +92,11 @@ class Call:
     def encoding(self) -> str:
         """Encoding of compressed messages of this call."""
         return self.metadata.get("grpc-encoding", IDENTITY)
+
+    @property
+    def is_draining(self) -> bool:
+        """True when the server is about to end: calls without an end of their own end then."""
+        return self._stream.is_draining
 
     def feed(self, data: bytes, charged: int) -> None:
         """Take data from the connection; `charged` is its size in the sender's flow control."""

@@ -59,7 +59,7 @@ class Connection(asyncio.Protocol):
         self._cancellable: set[int] = set()
         self._resets_left = SPARE_RESETS
         self._is_paused = False
-        self._is_draining = False
+        self.is_draining = False
         self._idle: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -98,9 +98,9 @@ class Connection(asyncio.Protocol):
 
     def drain(self) -> None:
         """Tell the client to open no further calls here, and close the connection behind the last one."""
-        if self._is_draining or self._transport.is_closing():
+        if self.is_draining or self._transport.is_closing():
             return
-        self._is_draining = True
+        self.is_draining = True
         last = self._h2.highest_inbound_stream_id
         goaway = GoAwayFrame(0, last_stream_id=last, error_code=ErrorCodes.NO_ERROR)
         self._transport.write(goaway.serialize())  # h2 has no state of a connection that ends gently
@@ -162,7 +162,7 @@ class Connection(asyncio.Protocol):
             key = bytes(name).decode("latin-1")
             text = bytes(value).decode("latin-1")
             fields[key] = f"{fields[key]},{text}" if key in fields else text
-        if self._is_draining:
+        if self.is_draining:
             self._h2.reset_stream(stream_id, ErrorCodes.REFUSED_STREAM)
             return
         if not fields.get("content-type", "").startswith(GRPC) or fields.get(":method") != "POST":
@@ -225,7 +225,7 @@ class Connection(asyncio.Protocol):
 
     def _finish(self, call: Call, error: CallError | None, method: Method) -> None:
         """Send the status; a body that nobody reads any more is refused."""
-        found = trailers(error)
+        found = [*trailers(error), *call.closing]
         if not call.is_answering:
             found = [*_head(method), *found]
         self._h2.send_headers(call.stream_id, found, end_stream=True)
@@ -254,7 +254,7 @@ class Connection(asyncio.Protocol):
         """Close a connection without calls, at once if it drains, else after a while."""
         if self._calls or self._transport.is_closing():
             return
-        if self._is_draining:
+        if self.is_draining:
             self._transport.close()
         elif self._idle is None:
             self._idle = asyncio.get_running_loop().call_later(self._server.idle_s, self.drain)

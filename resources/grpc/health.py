@@ -30,7 +30,7 @@ def health_methods(services: Collection[str], serves: Callable[[], bool]) -> Map
     async def watch(call: Call) -> None:
         service = await _service(call)
         last = 0
-        while not call.is_gone:
+        while not (call.is_gone or call.is_draining):
             status = SERVICE_UNKNOWN if service not in known else SERVING if serves() else NOT_SERVING
             if status != last:
                 await call.send(_answer(status))

@@ -1,7 +1,7 @@
 """Message classes are built from a table that reads like the protocol's documentation.
 
-A message is a name in a line of its own, a field is `number name type` with `*` for repeated and `?` for
-optional with presence:
+A message is a name in a line of its own, a field is `number name type` with `*` for repeated, `?` for
+optional with presence, and `map:` for values by text:
 
 >>> classes = build("doctest", "Point\\n  1 x int32\\n  2 tags string*")
 >>> classes["Point"].FromString(b"\\x08\\x05").x
@@ -55,6 +55,12 @@ def build(package: str, table: str) -> dict[str, Any]:
 
 
 def _add_field(package: str, message: Any, number: str, name: str, kind: str) -> None:
+    if kind.startswith("map:"):
+        entry = message.nested_type.add(name=f"{name[0].upper()}{name[1:]}Entry")
+        entry.options.map_entry = True
+        _add_field(package, entry, "1", "key", "string")
+        _add_field(package, entry, "2", "value", kind.removeprefix("map:"))
+        kind = f"{message.name}.{entry.name}*"
     field = message.field.add(name=name, number=int(number), label=_Field.LABEL_OPTIONAL)
     if kind.endswith("*"):
         field.label = _Field.LABEL_REPEATED

@@ -21,6 +21,7 @@ LIMIT, SPANS_PER_SET = 20, 3
 RECENT_S = 3600
 """Range of searches and metrics that name no time."""
 INSTANT_EXEMPLARS = 0
+"""Exemplars of a metric at one time: Tempo sends none, and Grafana refuses unknown fields."""
 _UNSIGNED = re.compile(r"\d{1,20}")
 _DECIMAL = re.compile(r"-?\d{1,20}(\.\d{1,9})?")
 _TAG = re.compile(r"""\s*([^\s="]+)=("(?:[^"\\]|\\.)*"|[^\s="]*)""")
@@ -137,7 +138,7 @@ def metrics_request(fields: RequestFields, org: str, now_ns: int, *, is_instant:
         raise InvalidRequestError("end must be greater than start")
     if is_instant:
         width = window.end_ns - window.start_ns
-        return TraceMetricsRequest(org, window.end_ns, width, 1, _exemplars(fields))
+        return TraceMetricsRequest(org, window.end_ns, width, 1, INSTANT_EXEMPLARS)
     width = window.end_ns - window.start_ns
     step = _step(fields, width)
     least = width // MOST_POINTS

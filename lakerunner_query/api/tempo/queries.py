@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from litestar import MediaType, Request, Response, Router, route
+from litestar import MediaType, Request, Response, Router, get, route
 
 from lakerunner_query.api.shared.auth import caller, require_reader
-from lakerunner_query.api.shared.requests import RequestFields, read_fields
+from lakerunner_query.api.shared.health import readiness
+from lakerunner_query.api.shared.requests import read_fields
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.api.tempo.diff import trace_diff
 from lakerunner_query.api.tempo.params import metrics_request, metrics_text, search_request, search_text
@@ -32,6 +33,7 @@ from lakerunner_query.serving import handlers, unless_gone
 from lakerunner_query.traceql.series import LabelSet, Series, share_exemplars
 
 METHODS = ["GET", "POST"]
+VERSION = "2.9.0"
 
 
 @route("/search", http_method=METHODS, status_code=200)  # type: ignore[arg-type]
@@ -68,25 +70,17 @@ async def _metrics(
         del watch
         prepared = await services.engine.prepare(TRACE_METRICS, metrics_text(fields), asked)
         found = await unless_gone(request, services.engine.collect(prepared))
-        return _rendered(fields, prepared, found, asked, is_instant=is_instant)
+        return reply(fields, metrics_json(prepared, found, is_instant=is_instant), found.missing)
 
 
-def _rendered(
-    fields: RequestFields,
-    prepared: TraceMetricsQuery,
-    found: TraceMetrics,
-    asked: TraceMetricsRequest,
-    *,
-    is_instant: bool,
-) -> Response[bytes]:
-    series = series_of(prepared, found)
-    exemplars = exemplars_of(series, found, asked)
+def metrics_json(prepared: TraceMetricsQuery, found: TraceMetrics, *, is_instant: bool) -> dict[str, Any]:
+    """Return series with their exemplars, and what reading took."""
+    asked, series = prepared.request, series_of(prepared, found)
     if is_instant:
-        shown = instant_json(series, exemplars)
-        return reply(fields, {"series": shown, "metrics": search_metrics(found)}, found.missing)
+        return {"series": instant_json(series), "metrics": search_metrics(found)}
+    exemplars = exemplars_of(series, found, asked)
     times = (np.arange(asked.steps) * asked.step_ns + asked.start_ns) // NS_PER_MS
-    body = {"series": range_json(series, times.tolist(), exemplars), "metrics": search_metrics(found)}
-    return reply(fields, body, found.missing)
+    return {"series": range_json(series, times.tolist(), exemplars), "metrics": search_metrics(found)}
 
 
 def exemplars_of(
@@ -100,6 +94,21 @@ def exemplars_of(
     return share_exemplars(series, samples, asked.exemplars)
 
 
+@get("/status/buildinfo", sync_to_thread=False)
+def buildinfo() -> dict[str, str]:
+    """Return the version of Tempo whose API this is; Grafana chooses features by it."""
+    empty = dict.fromkeys(("branch", "buildUser", "buildDate", "goVersion"), "")
+    return {"version": VERSION, "revision": "lakerunner", **empty}
+
+
+@get("/tempo/ready")
+async def ready_like_tempo(services: Services) -> Response[str]:
+    """Answer like `/readyz`, in Tempo's word."""
+    is_ready, found = await readiness(services)
+    text = "ready" if is_ready else found
+    return Response(text, status_code=200 if is_ready else 503, media_type=MediaType.TEXT)
+
+
 @route("/echo", http_method=METHODS, status_code=200, media_type=MediaType.TEXT)  # type: ignore[arg-type]
 async def echo() -> str:
     """Answer the health check of Grafana's data source."""
@@ -108,7 +117,7 @@ async def echo() -> str:
 
 tempo_router = Router(
     "/tempo/api",
-    route_handlers=[search, query_range, query, echo, trace_diff, *TRACE_HANDLERS],
+    route_handlers=[search, query_range, query, echo, buildinfo, trace_diff, *TRACE_HANDLERS],
     guards=[require_reader],
     exception_handlers=handlers(respond_like_tempo),
     tags=["tempo"],

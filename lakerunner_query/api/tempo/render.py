@@ -50,10 +50,15 @@ def respond_like_tempo(request: Request[Any, Any, Any], error: Exception) -> Res
         return plain
     failure = plain.content
     status = 400 if failure.status == 422 else failure.status
+    text = failure_text(failure)
+    return Response(text, status_code=status, media_type=MediaType.TEXT, headers=plain.headers)
+
+
+def failure_text(failure: Failure) -> str:
     message, place = failure.message, failure.position
     if place is not None and " at line " not in message:
         message += f", at line {place.line}, col {place.column}"
-    return Response(message, status_code=status, media_type=MediaType.TEXT, headers=plain.headers)
+    return message
 
 
 def search_json(found: FoundTraces, *, shows_spans: bool) -> dict[str, Any]:
@@ -173,12 +178,9 @@ def range_json(
     return found
 
 
-def instant_json(
-    series: Sequence[Series], exemplars: Mapping[LabelSet, Sequence[TraceExemplar]]
-) -> list[Any]:
+def instant_json(series: Sequence[Series]) -> list[Any]:
     return [
         {"labels": labels_json(one.labels), "value": json_number(float(one.values[0]))}
-        | _exemplars(exemplars.get(one.labels, ()))
         for one in series
         if not math.isnan(one.values[0])
     ]

@@ -106,65 +106,82 @@ def _json(found: WholeTraces) -> dict[str, Any]:
 async def tags(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """List the names of attributes."""
     fields = await read_fields(request)
-    found = await _names(request, services, fields)
-    scope = fields.text("scope")
-    names = {name for one in SCOPES if scope in ("", "none", one) for name in found.names.get(one, ())}
-    if scope == INTRINSIC:
-        names = set(TAG_NAMES)
-    return reply(fields, {"tagNames": sorted(names), "metrics": {}}, found.missing)
+    found = await unless_gone(request, find_names(services, fields, caller(request.state).org))
+    return reply(fields, {"tagNames": tag_names(found, fields), "metrics": {}}, found.missing)
 
 
 @get("/v2/search/tags")
 async def scoped_tags(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """List the names of attributes by scope."""
     fields = await read_fields(request)
-    found = await _names(request, services, fields)
+    found = await unless_gone(request, find_names(services, fields, caller(request.state).org))
+    return reply(fields, {"scopes": tag_scopes(found, fields), "metrics": {}}, found.missing)
+
+
+def tag_names(found: SpanTags, fields: RequestFields) -> list[str]:
+    scope = fields.text("scope")
+    names = {name for one in SCOPES if scope in ("", "none", one) for name in found.names.get(one, ())}
+    return sorted(TAG_NAMES if scope == INTRINSIC else names)
+
+
+def tag_scopes(found: SpanTags, fields: RequestFields) -> list[dict[str, Any]]:
     scope = fields.text("scope")
     names = {one: sorted(found.names.get(one, ())) for one in SCOPES if scope in ("", "none", one)}
     if scope in ("", "none", INTRINSIC):
         names[INTRINSIC] = sorted(TAG_NAMES)
-    scopes = [{"name": one, "tags": each} for one, each in names.items() if each]
-    return reply(fields, {"scopes": scopes, "metrics": {}}, found.missing)
+    return [{"name": one, "tags": each} for one, each in names.items() if each]
 
 
-async def _names(request: Request[Any, Any, Any], services: Services, fields: RequestFields) -> SpanTags:
+async def find_names(services: Services, fields: RequestFields, org: str) -> SpanTags:
     scope = fields.text("scope")
     if scope not in {"", "none", INTRINSIC, *SCOPES}:
         raise InvalidRequestError(f"invalid scope: {scope}")
-    return await _ask(request, services, fields, "")
+    return await _ask(services, fields, org, "")
 
 
-async def _ask(
-    request: Request[Any, Any, Any], services: Services, fields: RequestFields, tag: str
-) -> SpanTags:
+async def find_values(services: Services, fields: RequestFields, org: str, tag: str) -> SpanTags:
+    """Find the values of a bare name."""
+    return await _ask(services, fields, org, _v1_field(tag))
+
+
+async def find_typed_values(services: Services, fields: RequestFields, org: str, tag: str) -> SpanTags:
+    """Find the values of a field of TraceQL."""
+    return await _ask(services, fields, org, _field(tag))
+
+
+async def _ask(services: Services, fields: RequestFields, org: str, tag: str) -> SpanTags:
     during = seconds_window(fields, time.time_ns())
     limit = int(fields.text("limit")) if fields.text("limit").isdigit() else 0
-    asked = SpanTagsRequest(
-        caller(request.state).org, during.start_ns, during.end_ns, tag, tag_condition(fields.text("q")), limit
-    )
+    asked = SpanTagsRequest(org, during.start_ns, during.end_ns, tag, tag_condition(fields.text("q")), limit)
     with services.watch("tempo"):
-        return await unless_gone(request, services.engine.ask(SPAN_TAGS, asked))
+        return await services.engine.ask(SPAN_TAGS, asked)
 
 
 @get("/search/tag/{tag:str}/values")
 async def tag_values(request: Request[Any, Any, Any], services: Services, tag: str) -> Response[bytes]:
     """List the values of an attribute as texts."""
     fields = await read_fields(request)
-    found = await _ask(request, services, fields, _v1_field(tag))
-    texts = {_text(value) for value in found.values}
-    return reply(fields, {"tagValues": sorted(texts), "metrics": {}}, found.missing)
+    found = await unless_gone(request, find_values(services, fields, caller(request.state).org, tag))
+    return reply(fields, {"tagValues": value_texts(found), "metrics": {}}, found.missing)
 
 
 @get("/v2/search/tag/{tag:str}/values")
 async def typed_tag_values(request: Request[Any, Any, Any], services: Services, tag: str) -> Response[bytes]:
     """List the values of a field with their types."""
     fields = await read_fields(request)
-    found = await _ask(request, services, fields, _field(tag))
-    values = [
+    found = await unless_gone(request, find_typed_values(services, fields, caller(request.state).org, tag))
+    return reply(fields, {"tagValues": typed_values(found), "metrics": {}}, found.missing)
+
+
+def value_texts(found: SpanTags) -> list[str]:
+    return sorted({_text(value) for value in found.values})
+
+
+def typed_values(found: SpanTags) -> list[dict[str, str]]:
+    return [
         {"type": _type(one), "value": text} if (text := _text(one)) else {"type": _type(one)}
         for one in found.values
     ]
-    return reply(fields, {"tagValues": values, "metrics": {}}, found.missing)
 
 
 def _v1_field(tag: str) -> str:

@@ -142,6 +142,7 @@ def test_series_have_exemplars_that_are_traces_of_theirs(api: Api) -> None:
     assert len(all_spans["exemplars"]) == 2
     (none,) = api.get("/metrics/query_range", q=q, step="60s", exemplars=0)["series"]
     assert "exemplars" not in none
+    assert all(set(one) == {"labels", "value"} for one in api.get("/metrics/query", q=q)["series"])
 
 
 def test_windows_without_a_term_are_not_read(api: Api) -> None:

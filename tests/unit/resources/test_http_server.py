@@ -34,7 +34,7 @@ def test_every_process_keeps_connections(
     monkeypatch.setattr(worker_app, "create_worker_app", lambda _: _no_app)
     monkeypatch.setattr(ingress, "Producer", lambda _: None)
     monkeypatch.setattr(ingress, "create_app", lambda *_: _NoApp())
-    monkeypatch.setattr(query_api, "create_app", lambda *_: _no_app)
+    monkeypatch.setattr(query_api, "create_app", lambda *_: _NoApp())
     monkeypatch.setattr(ingress, "bind", lambda *_: None)
     known = Settings(data_dir=tmp_path, index_dsn="x", kafka_bootstrap="x", http_keep_alive_s=77)
     with suppress(SystemExit):  # uvicorn.run: the server never started
