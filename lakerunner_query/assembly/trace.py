@@ -32,6 +32,8 @@ class AssembledTrace:
 
     spans: SpanColumns
     tree: SpanTree
+    start_ns: int
+    end_ns: int
     self_ns: list[int]
     critical_path: list[Interval]
     critical_ns: list[int]
@@ -48,14 +50,6 @@ class AssembledTrace:
     @property
     def root(self) -> int:
         return self.tree.root
-
-    @property
-    def start_ns(self) -> int:
-        return min(self.spans.starts, default=0)
-
-    @property
-    def end_ns(self) -> int:
-        return max(self.spans.ends, default=0)
 
     def services(self) -> dict[str, ServiceTimes]:
         """Return totals by service, those with the most time on the critical path first."""
@@ -80,6 +74,8 @@ def assemble(spans: SpanColumns) -> AssembledTrace:
     return AssembledTrace(
         spans=spans,
         tree=tree,
+        start_ns=min(spans.starts, default=0),
+        end_ns=max(spans.ends, default=0),
         self_ns=self_times(spans, tree),
         critical_path=path,
         critical_ns=critical_ns,

@@ -213,9 +213,9 @@ class _Rendering:
                 f"{duration_text(most.width)} ({names[most.row]} below {names[most.parent]})"
             )
             yield self._finding("clock_skew", text, [one.row for one in found.skews])
-        shared = [row for row, count in Counter(ids).items() if row and count > 1]
+        shared = {one for one, count in Counter(ids).items() if one and count > 1}
         if shared:
-            rows = [row for row, one in enumerate(ids) if one in set(shared)]
+            rows = [row for row, one in enumerate(ids) if one in shared]
             yield self._finding("shared_ids", f"{_counted(len(shared), 'id')} of several spans", rows)
         if self.stored.duplicates:
             text = f"{_counted(self.stored.duplicates, 'repetition')} of spans left out"
