@@ -17,10 +17,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.query.traceql.asking import Asker, World, build_world, question_of, served
+from tests.support.cooking_lake import Lake
+from tests.support.query.traceql.asking import Asker, World, build_world, question_of, served, served_here
 from tests.support.query.traceql.random_queries import Question
 
 QUERIES_PER_WORLD = 200
@@ -37,12 +39,12 @@ class Found:
     differences: list[dict[str, str]] = field(default_factory=list)
 
 
-def run(count: int, seed: int, resume: Path | None, seconds: float) -> Found:
+def run(count: int, seed: int, resume: Path | None, seconds: float, *, is_here: bool) -> Found:
     """Compare so many queries, from where the last run ended, for so long."""
     found = _resumed(resume)
     ends = time.monotonic() + seconds
     while found.done < count and time.monotonic() < ends:
-        with tempfile.TemporaryDirectory() as folder, served(Path(folder)) as (lake, asker):
+        with tempfile.TemporaryDirectory() as folder, _served(Path(folder), is_here) as (lake, asker):
             for _ in range(WORLDS_PER_LAKE):
                 if found.done >= count or time.monotonic() > ends:
                     break
@@ -53,6 +55,10 @@ def run(count: int, seed: int, resume: Path | None, seconds: float) -> Found:
                 if resume is not None:
                     resume.write_text(json.dumps(vars(found)))
     return found
+
+
+def _served(folder: Path, is_here: bool) -> AbstractContextManager[tuple[Lake, Asker]]:
+    return served_here(folder) if is_here else served(folder)
 
 
 def _compare_one(found: Found, asker: Asker, world: World, seed: int) -> None:
@@ -87,23 +93,24 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop then, to be resumed")
     parser.add_argument("--resume", type=Path)
+    parser.add_argument("--here", action="store_true", help="workers' readers run in this process")
     parser.add_argument(
         "--only", nargs="*", help="seed:number of queries, asked of every cut of their traces"
     )
     given = parser.parse_args(arguments)
     logging.disable(logging.INFO)
     if given.only:
-        return _show(given.only)
-    found = run(given.count, given.seed, given.resume, given.seconds)
+        return _show(given.only, is_here=given.here)
+    found = run(given.count, given.seed, given.resume, given.seconds, is_here=given.here)
     for outcome, number in sorted(found.outcomes.items()):
         print(f"{number:7} {outcome}")
     print(f"{found.done} queries, {len(found.differences)} differences")
     return 1 if found.differences else 0
 
 
-def _show(names: list[str]) -> int:
+def _show(names: list[str], *, is_here: bool) -> int:
     wrong = 0
-    with tempfile.TemporaryDirectory() as folder, served(Path(folder)) as (lake, asker):
+    with tempfile.TemporaryDirectory() as folder, _served(Path(folder), is_here) as (lake, asker):
         worlds: dict[str, World] = {}
         for name in names:
             seed, _, number = name.partition(":")
