@@ -47,6 +47,9 @@ CONFIG = {
     "spark.sql.legacy.statisticalAggregate": "false",
     "spark.sql.caseSensitive": "false",
     "spark.sql.execution.pythonUDF.arrow.enabled": "true",
+    # Spark takes a scan for one row a task, and would hold any table in memory to join it
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.adaptive.autoBroadcastJoinThreshold": "16MB",
 }
 """Settings on which the meaning of a statement depends, or its speed."""
 
