@@ -24,7 +24,9 @@ from resources.lake.timecut import DAY_NS, HOUR_NS, from_datetime, to_datetime
 
 EVERYONE = "all"
 ROLLUPS_TIER = "rollups"
-TIERS = (Tier.RAW.value, Tier.COOKED.value, Tier.COMPACTED.value, ROLLUPS_TIER)
+TIERS = (
+    Tier.RAW.value, Tier.COOKED.value, Tier.COMPACTED.value, Tier.MATERIALIZED.value, ROLLUPS_TIER,
+)  # fmt: skip
 FORMATS = ("%Y-%m-%dT%H", "%Y-%m-%d")
 ALLOW_LOSS_TAG, FORCE_TAG = "lakerunner/allow_loss", "lakerunner/force"
 AssetPath = tuple[str, ...]
@@ -86,8 +88,10 @@ def parse_request(
         )
     if allow_loss and Tier.COOKED.value not in request.tiers:
         raise CommandError("--allow-loss says how `cooked` is rebuilt, and that tier is not among --tiers")
-    if force and ROLLUPS_TIER not in request.tiers:
-        raise CommandError("--force says how `rollups` are rebuilt, and that tier is not among those chosen")
+    if force and not {ROLLUPS_TIER, Tier.MATERIALIZED.value} & set(request.tiers):
+        raise CommandError(
+            "--force says how `rollups` are rebuilt, and `materialized`; neither is among those chosen"
+        )
     return request
 
 
@@ -116,7 +120,8 @@ def format_hour(hour_ns: int) -> str:
 
 def parse_tiers(text: str, signal: Signal) -> tuple[str, ...]:
     """Parse names of tiers; return them in the order of their builds. Empty means all."""
-    available = tuple(tier for tier in TIERS if tier != ROLLUPS_TIER or FACTS[signal].rollups)
+    has = {ROLLUPS_TIER: bool(FACTS[signal].rollups), Tier.MATERIALIZED.value: FACTS[signal].is_materialized}
+    available = tuple(tier for tier in TIERS if has.get(tier, True))
     given = {name.strip() for name in text.split(",") if name.strip()} or set(available)
     unknown = sorted(given - set(available))
     if unknown:

@@ -33,7 +33,9 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("from", nargs="?", metavar="FROM", help=f"first hour: {hour}")
     parser.add_argument("to", nargs="?", metavar="TO", help="the hour after the last one")
     parser.add_argument(
-        "--tiers", default="", help="some of raw,cooked,compacted,rollups; default: all of the signal"
+        "--tiers",
+        default="",
+        help="some of raw,cooked,compacted,materialized,rollups; default: all of the signal",
     )
     parser.add_argument(
         "--allow-loss", action="store_true", help="cook what is left where raw objects are gone"

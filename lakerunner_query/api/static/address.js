@@ -4,7 +4,7 @@ import { choose } from "./range.js";
 
 const BOTH = { q: "query", range: "range", from: "from", to: "to" };
 const FIELDS = { logs: { ...BOTH, order: "order", lines: "limit", show: "show", step: "step" }, metrics: { ...BOTH, show: "show", step: "step" },
-  sql: { ...BOTH, as: "as", x: "plot-x", y: "plot-y", by: "plot-by", zone: "zone" } };
+  map: { range: "range", from: "from", to: "to" }, sql: { ...BOTH, as: "as", x: "plot-x", y: "plot-y", by: "plot-by", zone: "zone" } };
 
 export function remember(view) {
   const fixed = $("range").value === "custom";

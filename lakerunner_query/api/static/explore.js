@@ -3,6 +3,7 @@ import { recall, remember } from "./address.js";
 import { key } from "./api.js";
 import { $ } from "./dom.js";
 import { logs } from "./logs.js";
+import { map } from "./map.js";
 import { metrics } from "./metrics.js";
 import * as notices from "./notices.js";
 import * as range from "./range.js";
@@ -10,7 +11,7 @@ import { busy, drop, start, stop, unplanned } from "./runner.js";
 import { binding, sql } from "./sql.js";
 import { suggesting } from "./suggest.js";
 
-const VIEWS = { logs, metrics, sql };
+const VIEWS = { logs, metrics, map, sql };
 let view = logs;
 
 /** The controls of a view; its results are where they were left. */

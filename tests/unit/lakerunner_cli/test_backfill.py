@@ -594,3 +594,11 @@ def test_an_hour_is_rebuilt_without_a_question(monkeypatch: pytest.MonkeyPatch, 
     given = ["backfill", "acme", "metrics", "2026-01-02T05", "2026-01-02T06", "--tiers=raw", "--detach"]
     assert main([*given, "--data-dir", str(tmp_path), "--dagster-url", "http://dagster"]) == 0
     assert len(Pretend.launched) == 1
+
+
+def test_only_traces_have_derived_metrics() -> None:
+    launch = plan_launch(wanted(signal="traces", tiers="materialized", force=True), KNOWN)
+    assert ["/".join(path) for path in launch.assets] == ["materialized/traces"]
+    assert launch.tags == {"lakerunner/force": "true"}
+    with pytest.raises(CommandError, match="logs have no tier materialized"):
+        wanted(tiers="materialized")

@@ -9,12 +9,14 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from lakerunner_assets.keys import DAY_ROLLUP_JOB, LINEAGE_TAG, ROLLUP_JOB
+from lakerunner_assets.keys import DAY_ROLLUP_JOB, LINEAGE_TAG, ROLLUP_JOB, materialize_job_name
 from lakerunner_assets.partitions import ORGANISATIONS, day_partition_key, partition_key
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS
 from sensors.reconciler import MAX_STRETCH, OVERDUE_TAG, PATIENCE, overdue_requests, stretches
 from tests.support.cooking_lake import HOUR, Lake, lake_in
+from tests.support.materialized.lake import cook
+from tests.support.materialized.spans import Call
 from tests.support.rolling_lake import DAY, arrive, every, gauge, roll_hours
 
 START, END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
@@ -94,3 +96,12 @@ def _job(name: str) -> dg.JobDefinition:
         nothing()
 
     return made
+
+
+def test_hours_of_spans_that_lineage_forgot_are_derived(lake: Lake, instance: dg.DagsterInstance) -> None:
+    cook(lake, "spans", [Call(b"t" * 16, b"c" * 8, b"", "server", "shop", HOUR + 1800 * 10**9)])
+    lake.later = 101
+    job, hour = materialize_job_name(Signal.TRACES), str(partition_key("acme", HOUR))
+    assert (job, hour, hour) in requests(lake, instance)
+    instance.create_run_for_job(_job(job), status=dg.DagsterRunStatus.STARTED)
+    assert job not in [name for name, _, _ in requests(lake, instance)]

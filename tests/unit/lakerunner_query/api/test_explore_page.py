@@ -153,7 +153,7 @@ def test_every_element_the_scripts_name_exists() -> None:
     assert len(identifiers) == len(set(identifiers))
     named = {name for file in SCRIPTS for name in re.findall(r'\$\("([^"]+)"\)', text(file))}
     assert named <= set(identifiers)
-    assert {f"view-{name}" for name in ("logs", "metrics", "sql")} <= set(identifiers)
+    assert {f"view-{name}" for name in ("logs", "metrics", "map", "sql")} <= set(identifiers)
 
 
 def test_every_control_has_a_name() -> None:
@@ -167,8 +167,9 @@ def test_every_control_has_a_name() -> None:
 def test_both_themes_define_every_colour() -> None:
     light, dark = re.findall(r":root \{(.*?)\}", text("explore.css"), re.DOTALL)
     other = {"--level", "--hue", "--mono", "--longest", "--edge", "--share", "--done"}
-    used = set(re.findall(r"var\((--[\w-]+)[,)]", text("explore.css") + text("sql.css"))) - other
-    assert not re.search(r"#[0-9a-f]{6}\b", text("sql.css"))
+    more = text("sql.css") + text("map.css")
+    used = set(re.findall(r"var\((--[\w-]+)[,)]", text("explore.css") + more)) - other
+    assert not re.search(r"#[0-9a-f]{6}\b", more)
     assert len([name for name in used if name.startswith("--hue-")]) == 10
     for theme in (light, dark):
         assert used <= set(re.findall(r"(--[\w-]+):", theme))
@@ -766,3 +767,33 @@ def test_the_last_fifty_statements_are_kept_once(computed: Computed) -> None:
 
 def text(name: str) -> str:
     return (STATIC / name).read_text()
+
+
+@needs_node
+def test_callers_stand_left_of_what_they_call_whatever_the_order(computed: Computed) -> None:
+    rng = random.Random(3)
+    names = [f"s{number}" for number in range(12)]
+    edges = [(a, b) for a in range(12) for b in range(a + 1, 12) if rng.random() < 0.25]
+    made = [{"from": names[a], "to": names[b]} for a, b in edges]
+    places = "Object.fromEntries([...m.layout({0}, {1}).places].map(([name, { x, y }]) => [name, [x, y]]))"
+
+    def placed(listed: list[str], joined: list[dict[str, str]]) -> dict[str, list[float]]:
+        found: dict[str, list[float]] = computed(
+            "layers.js", places.replace("{0}", json.dumps(listed)).replace("{1}", json.dumps(joined))
+        )
+        return found
+
+    found = placed(names, made)
+    assert all(found[one["from"]][0] < found[one["to"]][0] for one in made)
+    assert len({tuple(place) for place in found.values()}) == len(names)
+    assert placed(rng.sample(names, 12), rng.sample(made, len(made))) == found
+
+
+@needs_node
+def test_circles_of_calls_have_a_layout(computed: Computed) -> None:
+    edges = json.dumps(
+        [{"from": a, "to": b} for a, b in (("a", "b"), ("b", "c"), ("c", "a"), ("c", "c"), ("z", "a"))]
+    )
+    found = computed("layers.js", f'[...m.layout(["a", "b", "c", "z"], {edges}).places.keys()]')
+    assert sorted(found) == ["a", "b", "c", "z"]
+    assert computed("layers.js", "m.layout([], []).places.size") == 0
