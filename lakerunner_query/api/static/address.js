@@ -4,7 +4,8 @@ import { choose } from "./range.js";
 
 const BOTH = { q: "query", range: "range", from: "from", to: "to" };
 const FIELDS = { logs: { ...BOTH, order: "order", lines: "limit", show: "show", step: "step" }, metrics: { ...BOTH, show: "show", step: "step" },
-  map: { range: "range", from: "from", to: "to" }, sql: { ...BOTH, as: "as", x: "plot-x", y: "plot-y", by: "plot-by", zone: "zone" } };
+  map: { range: "range", from: "from", to: "to" }, sql: { ...BOTH, as: "as", x: "plot-x", y: "plot-y", by: "plot-by", zone: "zone" },
+  traces: { ...BOTH, order: "found-order", step: "step", trace: "opened" } };
 
 export function remember(view) {
   const fixed = $("range").value === "custom";
@@ -19,7 +20,8 @@ export function recall() {
   $("query").value = view === "logs" ? $("query").defaultValue : "";
   for (const [name, id] of Object.entries(FIELDS[view])) {
     const open = id.startsWith("plot-"); // choices are known once there is a result
-    if (open) $(id).replaceChildren(...(kept.get(name) ? [new Option(kept.get(name))] : []));
+    if (id === "opened") $(id).value = kept.get(name) ?? "";
+    else if (open) $(id).replaceChildren(...(kept.get(name) ? [new Option(kept.get(name))] : []));
     else if (kept.get(name)) $(id).value = kept.get(name);
     if (!open && $(id).selectedIndex === -1) $(id).selectedIndex = 0;
   }

@@ -10,13 +10,13 @@ export class ApiError extends Error {
   }
 }
 
-/** POST `body`, a form or else JSON; the response, or an `ApiError` with what the server said. */
+/** POST `body`, a form or else JSON, or GET where there is none; the response, or an `ApiError` with what the server said. */
 export async function ask(path, body, signal, accept = "") {
   const form = body instanceof URLSearchParams, headers = { "x-cardinalhq-api-key": key.get(), ...(accept && { Accept: accept }) };
-  if (!form) headers["Content-Type"] = "application/json";
+  if (body && !form) headers["Content-Type"] = "application/json";
   let response;
   try {
-    response = await fetch(path, { method: "POST", headers, body: form ? body : JSON.stringify(body), signal });
+    response = await fetch(path, { method: body ? "POST" : "GET", headers, ...(body && { body: form ? body : JSON.stringify(body) }), signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError({ status: 0, message: "The query API does not answer. Is it running?" });

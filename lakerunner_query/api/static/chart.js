@@ -4,15 +4,16 @@ import { $, element, shape, visible } from "./dom.js";
 import { moment } from "./range.js";
 import { duration, timeLabel, timeScale, valueLabel, valueScale } from "./scales.js";
 import { stretches } from "./series.js";
+import { traceHref } from "./tracetext.js";
 
-const HEIGHT = 320, TOP = 10, BOTTOM = 24, RIGHT = 14, LETTER = 7.2, HUES = 10;
-let drawn = { series: [], times: null, zoom: null };
+const HEIGHT = 320, TOP = 10, BOTTOM = 24, RIGHT = 14, LETTER = 7.2, HUES = 10, EXEMPLARS = 200;
+let drawn = { series: [], times: null, zoom: null, exemplars: [] };
 const hidden = new Set();
 
 /** `times` are `{ start, end, step }` in ms; `keep` leaves hidden what was hidden. */
-export function drawChart(series, times, { keep, zoom }) {
+export function drawChart(series, times, { keep, zoom, exemplars = [] }) {
   if (!keep) hidden.clear();
-  drawn = { series: series.map((one, i) => ({ ...one, className: `hue-${i % HUES} dash-${Math.floor(i / HUES)}` })), times, zoom };
+  drawn = { series: series.map((one, i) => ({ ...one, className: `hue-${i % HUES} dash-${Math.floor(i / HUES)}` })), times, zoom, exemplars };
   $("chart").hidden = !series.length;
   $("covers").textContent = `${moment(times.start)} to ${moment(times.end)} UTC, ${Number.isFinite(times.step) ? `a value every ${duration(times.step)}` : "times as they came"} · drag to zoom in`;
   paint();
@@ -20,8 +21,14 @@ export function drawChart(series, times, { keep, zoom }) {
   $("series").replaceChildren(...drawn.series.map(entry));
 }
 
+/** Exemplars, `{ id, ms, value }`, of what is drawn: links to their traces, above the axis of time. */
+export function showExemplars(exemplars) {
+  drawn.exemplars = exemplars;
+  paint();
+}
+
 export function clearChart() {
-  drawn = { series: [], times: null, zoom: null };
+  drawn = { series: [], times: null, zoom: null, exemplars: [] };
   $("chart").hidden = true;
   $("series").replaceChildren();
   forget();
@@ -49,8 +56,15 @@ function paint() {
   const paths = seen.map((one) => shape("path", { d: path(lines.get(one), x, y), "data-key": one.key }, one.className));
   $("plot").setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
   $("plot").setAttribute("aria-label", `${series.length} series, values from ${labels[0]} to ${labels.at(-1)}; arrow keys move along the time`);
-  $("plot").replaceChildren(...across, ...along, ...paths);
+  $("plot").replaceChildren(...across, ...along, ...paths, ...drawn.exemplars.filter(({ ms }) => ms >= times.start && ms <= times.end).slice(0, EXEMPLARS).map((one) => exemplar(one, x, bottom)));
   follow({ series: seen, times, zoom, x, y, left, right, top: TOP, bottom });
+}
+
+function exemplar({ id, ms, value }, x, bottom) {
+  const [at, title] = [x(ms), `a trace: ${value}, ${moment(ms)} UTC`];
+  const made = shape("a", { href: traceHref(id), "aria-label": title }, "", shape("path", { d: `M${at.toFixed(1)} ${bottom - 10}l5 5l-5 5l-5-5z` }, "exemplar"), shape("title", {}, "", title));
+  made.addEventListener("pointerdown", (event) => event.stopPropagation()); // else the plot takes it for the start of a zoom
+  return made;
 }
 
 /** Of all finite values; 0 to 1 where there are none. */

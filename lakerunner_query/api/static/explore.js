@@ -1,4 +1,4 @@
-// Explore: three views, one query box. This file binds the controls; runner.js is the order of events.
+// Explore: four views, one query box. This file binds the controls; runner.js is the order of events.
 import { recall, remember } from "./address.js";
 import { key } from "./api.js";
 import { $ } from "./dom.js";
@@ -9,9 +9,10 @@ import * as notices from "./notices.js";
 import * as range from "./range.js";
 import { busy, drop, start, stop, unplanned } from "./runner.js";
 import { binding, sql } from "./sql.js";
+import { traces } from "./traces.js";
 import { suggesting } from "./suggest.js";
 
-const VIEWS = { logs, metrics, map, sql };
+const VIEWS = { logs, metrics, traces, map, sql };
 let view = logs;
 
 /** The controls of a view; its results are where they were left. */
@@ -78,7 +79,7 @@ function open() {
   dress(recall());
   view.blank();
   view.enter?.();
-  begin(Boolean(location.hash && $("query").value));
+  begin(Boolean(location.hash && ($("query").value || view.isAsked?.())));
 }
 
 addEventListener("hashchange", open);

@@ -2,6 +2,7 @@
 import { button, copy, element, visible } from "./dom.js";
 import { levelOf } from "./levels.js";
 import { clock, exact, millis } from "./range.js";
+import { traceHref, traceIdOf } from "./tracetext.js";
 
 /** `narrow(name, operator, value)` is called when a stream label is to be added to the query, `filter` for another. */
 export function lineItem(row, narrow, filter) {
@@ -30,9 +31,10 @@ function detail(row, narrow, filter) {
   const listed = (labels, act) => Object.entries(labels).flatMap(([name, value]) => pair(name, value,
     small("=", `only ${name} = this`, () => act(name, "=", value)), small("≠", `without ${name} = this`, () => act(name, "!=", value))));
   const metadata = listed(row.metadata, filter), parsed = listed(row.parsed, filter);
+  const trace = traceIdOf(row.metadata, row.parsed, row.labels);
   const whole = JSON.stringify(row, null, 2);
   return element("div", { className: "detail" },
-    copier("Copy line", row.message), copier("Copy as JSON", whole),
+    copier("Copy line", row.message), copier("Copy as JSON", whole), ...(trace ? [element("a", { href: traceHref(trace) }, "Open trace")] : []),
     element("h3", {}, "Time"), element("dl", {}, ...pair("timestamp", exact(row.timestamp)), ...pair("nanoseconds", row.timestamp)),
     element("h3", {}, "Labels"), element("dl", {}, ...listed(row.labels, narrow)),
     ...(parsed.length ? [element("h3", {}, "Of the query's stages"), element("dl", {}, ...parsed)] : []),

@@ -1,15 +1,17 @@
 // Samples of a query in either language: a range drawn as lines, or the values at its end as a table.
 import { answered, ask } from "./api.js";
-import { clearChart, drawChart } from "./chart.js";
+import { clearChart, drawChart, showExemplars } from "./chart.js";
 import { $ } from "./dom.js";
 import * as notices from "./notices.js";
 import * as range from "./range.js";
 import { highest, merged, spanned } from "./series.js";
 import { drawTable } from "./table.js";
+import { traceIdOf } from "./tracetext.js";
 
 const DRAWN = 30, ASKED = 200, ROWS = 1000;
-export const PROMQL = { stream: "/api/v1/metrics/query", verdict: "/api/v1/promql/validate", instant: "/prometheus/api/v1/query", scalar: 1 };
+export const PROMQL = { stream: "/api/v1/metrics/query", verdict: "/api/v1/promql/validate", instant: "/prometheus/api/v1/query", scalar: 1, exemplars: "/prometheus/api/v1/query_exemplars" };
 export const LOGQL = { stream: "/api/v1/logs/query", verdict: "/api/v1/logql/validate", instant: "/loki/api/v1/query", scalar: 1000 };
+export const TRACEQL = { stream: "/api/v1/spans/query", verdict: "/api/v1/traceql/validate" };
 
 /** What is asked for, beside limits. */
 export const request = () => ({ q: $("query").value, ...range.asked(), ...($("step").value && { step: $("step").value }) });
@@ -27,10 +29,10 @@ export async function verdict({ verdict: path }, q, signal) {
 }
 
 /** As the controls say. `{ done, count, notes, untold, window }`: `untold` series are native histograms, which no line shows. */
-export const sampled = (language, signal, options) => ($("show").value === "chart" ? overTime : atItsEnd)(language, signal, options);
+export const sampled = (language, signal, options) => ($("show").value === "chart" || !language.instant ? overTime : atItsEnd)(language, signal, options);
 
 /** `keep` leaves hidden what was hidden; `again()` runs the query over the range that was zoomed to. */
-async function overTime({ stream }, signal, { keep, again }) {
+async function overTime({ stream, exemplars: path }, signal, { keep, again }) {
   const blocks = [];
   const done = await answered(await ask(stream, { ...request(), limit: ASKED }, signal), (results) => blocks.push(...results));
   const text = blocks.find((one) => "string" in one);
@@ -38,13 +40,28 @@ async function overTime({ stream }, signal, { keep, again }) {
   const times = spanned(drawn, { start: Number(done.s), end: Number(done.e), step: done.step });
   $("values").hidden = true;
   if (text) drawTable("string", [0, text.string]);
-  drawChart(drawn, times, { keep, zoom: (from, to) => { $("live").checked = false; range.chooseBetween(from, to); again(); } });
+  const sent = series.length ? blocks.flatMap(({ exemplars = [] }) => exemplars.map((one) => ({ id: one.trace_id, ms: Number(one.timestamp), value: one.value }))) : [];
+  drawChart(drawn, times, { keep, zoom: (from, to) => { $("live").checked = false; range.chooseBetween(from, to); again(); }, exemplars: sent });
+  const failed = path && drawn.length && !keep ? await ofSeries(path, times, signal) : "";
   const notes = [...(done.missing.length ? [notices.partial(done.missing, "samples")] : []), ...done.warnings, ...done.infos];
+  if (failed) notes.push(`No exemplars: ${failed}`);
   if (done.truncated) notes.push(`More than ${ASKED} series exist; an aggregation such as sum by (…) or topk(${DRAWN}, …) says more.`);
   if (lines.length > DRAWN) notes.push(`${DRAWN} of ${lines.length} series are drawn, those with the highest values.`);
   if (drawn.length && !drawn.some(({ points }) => points.some(([, value]) => Number.isFinite(value)))) notes.push("All values are NaN or infinite, which no line can show; the table spells them.");
   const window = { start: range.nanos(Number(done.s)), end: range.nanos(Number(done.e)) };
   return { done, count: text ? 1 : series.length, notes, untold: series.filter(({ histograms }) => histograms).length, window };
+}
+
+/** Draws the exemplars of the selectors of a query that name a trace; what went wrong, if something did. */
+async function ofSeries(path, { start, end }, signal) {
+  try {
+    const { data } = await (await ask(path, new URLSearchParams({ query: $("query").value, start: start / 1000, end: end / 1000 }), signal)).json();
+    showExemplars(data.flatMap(({ exemplars }) => exemplars.map(({ labels, value, timestamp }) => ({ id: traceIdOf(labels), ms: timestamp * 1000, value }))).filter(({ id }) => id));
+    return "";
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    return error.message;
+  }
 }
 
 /** Endpoints of others answer at one time; what is wrong with the text, and where, is asked first. */

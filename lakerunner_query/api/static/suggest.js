@@ -8,6 +8,7 @@ import * as range from "./range.js";
 import { caretPlace, isWriting } from "./editor.js";
 import { offered as ofSchema } from "./schema.js";
 import { placed, sqlContext } from "./sqltext.js";
+import { KINDS, STATUSES, TRACE_FUNCTIONS, TRACE_STAGES, traceCompleted, traceContext } from "./tracetext.js";
 
 const MOST = 10000;
 const words = (names, hint, call = false) => names.map((name) => ({ name, hint, call }));
@@ -42,10 +43,24 @@ async function ofMetrics({ kind, metric, label }) {
   return [...names.map((name) => ({ name, hint: said(hint(name)) })), ...LANGUAGE];
 }
 
+const CHOICES = { status: STATUSES, "span:status": STATUSES, kind: KINDS, "span:kind": KINDS };
+
+async function ofTraces({ kind, field }) {
+  if (kind === "word") return [...words(TRACE_STAGES, "stage"), ...words(TRACE_FUNCTIONS, "function", true)];
+  if (kind === "field") {
+    const { tags, intrinsics } = await listed("/api/v1/spans/tags", { limit: MOST });
+    return [...words(tags, ""), ...words(intrinsics, "of every span")];
+  }
+  if (CHOICES[field]) return CHOICES[field].map((name) => ({ name, type: "keyword" }));
+  const { values, types } = await listed("/api/v1/spans/tagvalues", { tag: field, limit: 1000 });
+  return values.map((name, i) => ({ name, type: types[i], hint: types[i] === "string" ? "" : types[i] }));
+}
+
 /** Of each view: what the caret is at, what could be there, and the text with it. */
 const LANGUAGES = {
   logs: { at: contextAt, of: ofLogs, put: completed },
   metrics: { at: contextAt, of: ofMetrics, put: completed },
+  traces: { at: traceContext, of: ofTraces, put: traceCompleted },
   sql: { at: sqlContext, of: (found, asked) => ofSchema(found, $("query").value, asked), put: placed },
 };
 

@@ -34,6 +34,10 @@ from lakerunner_query.plan.lakeql import LakeQLRequest, plan_lakeql
 from lakerunner_query.promql.lang.functions import AGGREGATIONS, FUNCTIONS
 from lakerunner_query.promql.lang.parser import parse, parse_selector
 from lakerunner_query.syntax import Matcher, MatchOp
+from lakerunner_query.traceql.lang.ast import AggregateOp
+from lakerunner_query.traceql.lang.functions import METRICS_FUNCTIONS, RANKINGS
+from lakerunner_query.traceql.lang.lexer import KINDS, STATUSES
+from lakerunner_query.traceql.lang.parser import parse as parse_traceql
 from resources.index.memory import MemoryIndex
 from resources.settings import Settings
 from tests.support.patience import PATIENCE_S
@@ -153,7 +157,7 @@ def test_every_element_the_scripts_name_exists() -> None:
     assert len(identifiers) == len(set(identifiers))
     named = {name for file in SCRIPTS for name in re.findall(r'\$\("([^"]+)"\)', text(file))}
     assert named <= set(identifiers)
-    assert {f"view-{name}" for name in ("logs", "metrics", "map", "sql")} <= set(identifiers)
+    assert {f"view-{name}" for name in ("logs", "metrics", "traces", "map", "sql")} <= set(identifiers)
 
 
 def test_every_control_has_a_name() -> None:
@@ -166,8 +170,8 @@ def test_every_control_has_a_name() -> None:
 
 def test_both_themes_define_every_colour() -> None:
     light, dark = re.findall(r":root \{(.*?)\}", text("explore.css"), re.DOTALL)
-    other = {"--level", "--hue", "--mono", "--longest", "--edge", "--share", "--done"}
-    more = text("sql.css") + text("map.css")
+    other = {"--level", "--hue", "--mono", "--longest", "--edge", "--share", "--done", "--depth"}
+    more = text("sql.css") + text("map.css") + text("traces.css")
     used = set(re.findall(r"var\((--[\w-]+)[,)]", text("explore.css") + more)) - other
     assert not re.search(r"#[0-9a-f]{6}\b", more)
     assert len([name for name in used if name.startswith("--hue-")]) == 10
@@ -797,3 +801,87 @@ def test_circles_of_calls_have_a_layout(computed: Computed) -> None:
     found = computed("layers.js", f'[...m.layout(["a", "b", "c", "z"], {edges}).places.keys()]')
     assert sorted(found) == ["a", "b", "c", "z"]
     assert computed("layers.js", "m.layout([], []).places.size") == 0
+
+
+def test_suggested_words_are_those_of_traceql() -> None:
+    names = {
+        name: re.search(rf"{name} = [`\"](.*?)[`\"]", text("tracetext.js"), re.DOTALL)
+        for name in ("TRACE_STAGES", "TRACE_FUNCTIONS", "STATUSES", "KINDS")
+    }
+    found = {name: each[1].split() for name, each in names.items() if each}
+    rankings = {*METRICS_FUNCTIONS, *RANKINGS} - {"compare"}
+    aggregates = {op.value for op in AggregateOp}
+    assert found == {
+        "TRACE_STAGES": sorted({"by", "coalesce", "compare", "select", "with", *aggregates}),
+        "TRACE_FUNCTIONS": sorted(rankings),
+        "STATUSES": sorted(STATUSES),
+        "KINDS": sorted(KINDS),
+    }
+
+
+@needs_node
+def test_examples_are_traceql() -> None:
+    listed = re.search(r"EXAMPLES = \[(.*?)\];", text("traces.js"), re.DOTALL)
+    assert listed
+    examples = re.findall(r'"([^"]+)"', listed[1])
+    assert len(examples) == 5
+    for query in examples:
+        parse_traceql(query)
+
+
+@needs_node
+def test_what_the_caret_is_at_in_traceql(computed: Computed) -> None:
+    cases: dict[str, tuple[str, ...] | None] = {
+        "{ ": ("field", ""),
+        "{ resource.serv": ("field", "resource.serv"),
+        "{ resource.service.name = ": ("value", "", "resource.service.name"),
+        '{ resource.service.name = "we': ("value", "we", "resource.service.name"),
+        "{ status = er": ("value", "er", "status"),
+        "{ a = `x` && .b": ("field", ".b"),
+        "{ (span.": ("field", "span."),
+        '{ name = "a" ': None,
+        "{ duration > 5": None,
+        "{} | ra": ("word", "ra"),
+        "{} | rate() by (res": ("field", "res"),
+        "{} | quantile_over_time(dur": ("field", "dur"),
+        "{ status = error } >": ("word", ""),
+    }
+    found = computed(
+        "tracetext.js", f"{json.dumps(list(cases))}.map((one) => m.traceContext(one, one.length))"
+    )
+    for (query, expected), context in zip(cases.items(), found, strict=True):
+        fields = ("kind", "prefix", "field")
+        told = None if context is None else tuple(context[name] for name in fields if name in context)
+        assert told == expected, query
+
+
+@needs_node
+def test_conditions_on_spans_read_back(computed: Computed) -> None:
+    cases = [
+        ("span", "http.route", HOSTILE),
+        ("resource", 'a "b" {c}', 5),
+        ("span", "ok", True),
+        ("event", "x", 1.5),
+    ]
+    found = computed("tracetext.js", f"{json.dumps(cases)}.map((one) => m.having(...one))")
+    for (scope, name, value), query in zip(cases, found, strict=True):
+        (stage,) = parse_traceql(query).body.stages  # type: ignore[union-attr]
+        condition = stage.condition  # type: ignore[union-attr]
+        assert (condition.left.name, condition.left.scope.value) == (name, scope)
+        assert condition.right.value == value
+    assert computed("tracetext.js", 'm.having("span", "a", [1])') is None
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("ns", "said"),
+    [
+        (800, "800 ns"),
+        (1_500_000, "1.5 ms"),
+        (-2_000_000_000, "-2 s"),
+        (90_000_000_000, "1 min 30 s"),
+        (0, "0 ns"),
+    ],
+)
+def test_durations_of_spans_are_short(computed: Computed, ns: int, said: str) -> None:
+    assert computed("tracetext.js", f"m.nsText({ns})") == said
