@@ -261,11 +261,16 @@ def falsehood(expr: FieldExpr) -> Requirement:
 def _is_single(expr: FieldExpr, is_of_nil: bool) -> bool:
     """Tell if one of two opposite comparisons holds for every span.
 
-    Attributes and instrumentation may be missing, and events and links may be many.
+    Attributes, instrumentation and ids may be missing, and events and links may be many.
     """
     if isinstance(expr, Attribute):
         return is_of_nil and expr.scope not in {Scope.EVENT, Scope.LINK}
-    return isinstance(expr, Intrinsic) and INTRINSICS[expr.name].home in {Home.SPAN, Home.TRACE, Home.TREE}
+    if not isinstance(expr, Intrinsic) or (expr.name in _IDS and not is_of_nil):
+        return False
+    return INTRINSICS[expr.name].home in {Home.SPAN, Home.TRACE, Home.TREE}
+
+
+_IDS = frozenset({"span:id", "span:parentID"})
 
 
 _OPPOSITES = {

@@ -153,6 +153,8 @@ def shown(requirement: Requirement) -> str:
         ("{ 5 < .a && !(status = ok && .b = nil) }", "some(all(.a > 5; any(status != ok; .b != nil)))"),
         ("{ !(.a = 1) && !(event:name = `x`) && event.a = nil }", "some(event.a = nil)"),
         ("{ !(!.a) }", "all()"),
+        ("{ !(span:parentID = `x`) && !(span:id =~ `y`) }", "all()"),
+        ("{ !(span:parentID != nil) }", "some(span:parentID = nil)"),
         ("{ .a + .b > 2 && duration > traceDuration / 2 }", "some(all(.a != nil; .b != nil))"),
         ("{ .a } | { .b } | count() > 1", "all(some(.a = true); some(all(.a = true; .b = true)))"),
         ("{ .a } && { .b }", "all(some(.a = true); some(.b = true))"),
