@@ -113,6 +113,9 @@ def compare(question: Question, traces: Sequence[Trace], body: dict[str, Any]) -
     found = read_series(body, steps.times_ms()[0] if question.kind == "instant" else None)
     if isinstance(query.body, MetricsCompare):
         return compare_difference(found, series, query.body.limit)
+    spans = (span for trace in traces for span in trace.spans)
+    if not found and all(steps.of(span.start_ns) is None for span in spans):
+        return ""  # without spans in the range there are no series, or zeros if a segment reaches over it
     return series_difference(found, series)
 
 

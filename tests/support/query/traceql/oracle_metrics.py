@@ -51,9 +51,8 @@ class Steps:
     count: int
 
     def of(self, time_ns: int) -> int | None:
-        for number in (-((self.start_ns - time_ns) // self.step_ns),):
-            return number if 0 <= number < self.count else None
-        return None
+        number = -((self.start_ns - time_ns) // self.step_ns)
+        return number if 0 <= number < self.count else None
 
     def times_ms(self) -> list[int]:
         return [(self.start_ns + number * self.step_ns) // 1_000_000 for number in range(self.count)]

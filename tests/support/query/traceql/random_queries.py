@@ -132,7 +132,9 @@ class Queries:
         if roll < 0.4:
             return HOUR - HOUR_NS, HOUR + (HOURS + 2) * HOUR_NS
         middle = (
-            rng.choice(self.spans).start_ns if roll < 0.8 else HOUR + rng.randrange(HOURS * 3600) * SECOND_NS
+            rng.choice(self.spans).start_ns
+            if roll < 0.8
+            else HOUR + rng.randrange((HOURS + 2) * 3600) * SECOND_NS
         )
         first = middle // SECOND_NS - rng.choice((0, 1, 10, 600, 3600))
         last = middle // SECOND_NS + rng.choice((1, 2, 30, 900, 3600))
