@@ -65,7 +65,8 @@ def _changes(*columns: UInt64s) -> Flags:
 def _first_of_twins(keys: SpanKeys, trace: Int64s, is_shared: Flags) -> Flags | None:
     """Flag the spans that count: of twins the one that was sent first. None: all do."""
     is_doubtful = is_shared.copy()
-    behind = np.flatnonzero((trace[1:] == trace[:-1]) & (keys.starts[1:] == keys.starts[:-1]))
+    # a run may go on in the next segment, where starts begin anew
+    behind = np.flatnonzero((trace[1:] == trace[:-1]) & (keys.starts[1:] <= keys.starts[:-1]))
     is_doubtful[trace[behind]] = True
     rows = np.flatnonzero(is_doubtful[trace]) if is_doubtful.any() else np.zeros(0, np.int64)
     if not len(rows):

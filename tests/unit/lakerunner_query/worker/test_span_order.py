@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakerunner_query.worker.spans.order import SpanKeys, order_of
@@ -41,6 +41,9 @@ def plain(rows: list[Row]) -> list[Row]:
     return found
 
 
+@example(
+    [[(0, 0, 1, 0, 1, 0), (0, 1, 2, 0, 1, 1)], [(0, 0, 1, 0, 2, 0)]], 1
+)  # the end of one, the next one's begin
 @given(st.lists(SEGMENT, max_size=4), st.sampled_from([1, 2**31]))
 def test_rows_of_several_segments(segments: list[list[Row]], scale: int) -> None:
     rows: list[Row] = []
