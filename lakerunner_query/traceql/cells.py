@@ -21,7 +21,7 @@ import numpy as np
 from lakerunner_query.traceql.frame import Frame
 from lakerunner_query.traceql.lang.ast import Field, MetricsAggregation, Type
 from lakerunner_query.traceql.lang.functions import METRICS_FUNCTIONS, Merge
-from lakerunner_query.traceql.values import NUMBERS, Column, GroupValue, group_codes
+from lakerunner_query.traceql.values import NUMBERS, Column, GroupValue, distinct_numbers, group_codes
 from resources.arrays import Doubles, Flags, Int64s
 
 POWERS = 64
@@ -88,9 +88,11 @@ def group(
     """Number the groups of spans; return their values by field."""
     codes = np.zeros(len(rows), np.int64)
     columns = [group_codes(frame.column(field)) for field in fields]
+    possible = 1
     for of_field, names in columns:
         codes = codes * len(names) + of_field[rows]
-    distinct, groups = np.unique(codes, return_inverse=True)
+        possible *= len(names)
+    distinct, groups = distinct_numbers(codes, possible)
     labels: list[tuple[LabelValue, ...]] = []
     for combined in distinct.tolist():
         code, values = combined, list[LabelValue]()

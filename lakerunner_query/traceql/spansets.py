@@ -45,6 +45,7 @@ from lakerunner_query.traceql.values import (
     Column,
     GroupValue,
     Scalar,
+    distinct_numbers,
     group_codes,
 )
 from resources.arrays import Doubles, Flags, Int64s
@@ -77,7 +78,7 @@ class SpanSets:
     def keep(self, entries: Flags) -> SpanSets:
         """Keep some spans; sets without any are dropped."""
         rows, sets = self.rows[entries], self.sets[entries]
-        kept, numbers = np.unique(sets, return_inverse=True)
+        kept, numbers = distinct_numbers(sets, self.count)
         return SpanSets(rows, numbers, self.traces[kept], self._facts_of(kept))
 
     def with_fact(self, name: str, values: Sequence[Fact]) -> SpanSets:

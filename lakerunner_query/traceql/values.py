@@ -25,6 +25,8 @@ from lakerunner_query.traceql.lang.ast import Literal, Type
 from resources.arrays import Doubles, Flags, Int32s, Int64s
 
 NUMBERS = frozenset({Type.INTEGER, Type.FLOAT, Type.DURATION})
+SPARSE = 8
+"""Possible numbers for each row above which sorting takes less than counting."""
 STATUSES = ("unset", "ok", "error")
 SPAN_KINDS = ("unspecified", "internal", "server", "client", "producer", "consumer")
 Scalar = str | int | float | bool
@@ -331,8 +333,25 @@ def group_codes(column: Column) -> tuple[Int32s, list[GroupValue]]:
     return codes, list(known)
 
 
+def distinct_numbers(numbers: Int64s, size: int) -> tuple[Int64s, Int64s]:
+    """Return the distinct ones of numbers below `size`, ascending, and the place of each among them.
+
+    Counting takes a fifth of the time of sorting, unless there are far more possible numbers than rows.
+
+    >>> [each.tolist() for each in distinct_numbers(np.array([7, 2, 7]), 9)]
+    [[2, 7], [1, 0, 1]]
+    """
+    if size > SPARSE * len(numbers):
+        return np.unique(numbers, return_inverse=True)
+    is_there = np.bincount(numbers, minlength=size) > 0
+    return np.flatnonzero(is_there), (np.cumsum(is_there) - 1)[numbers]
+
+
 def _distinct(part: Part) -> tuple[Int64s, Int64s, list[Any]]:
-    distinct, places = np.unique(part.values, return_inverse=True)
+    if part.has_texts:
+        distinct, places = distinct_numbers(part.values, len(part.texts))
+    else:
+        distinct, places = np.unique(part.values, return_inverse=True)
     values = [part.texts[value] for value in distinct] if part.has_texts else distinct.tolist()
     return part.rows, places, values
 

@@ -29,7 +29,13 @@ from lakerunner_query.worker.spans.columns import (
     text_column,
 )
 from lakerunner_query.worker.spans.order import SpanKeys, order_of
-from lakerunner_query.worker.spans.summaries import KnownTraces, known_traces, rows_of, scan_summaries
+from lakerunner_query.worker.spans.summaries import (
+    KnownTraces,
+    between,
+    known_traces,
+    rows_of,
+    scan_summaries,
+)
 from lakerunner_query.worker.tables.segments import OpenTable, TableReader
 from resources.arrays import Bytes, Flags, Int8s, Int64s, UInt64s
 from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION
@@ -132,8 +138,12 @@ class SpanReader:
 
     def traces(self, segments: Sequence[SegmentRef], ids: TraceRange) -> KnownTraces:
         """Return the traces of a range, without reading any span."""
+        return known_traces([table for _, table in self.summaries(segments, ids)], b"", b"")
+
+    def summaries(self, segments: Sequence[SegmentRef], ids: TraceRange) -> list[tuple[OpenTable, pa.Table]]:
+        """Return the summaries of a range by segment."""
         found = self.reader.summaries(self.reader.open(segments), scan_summaries)
-        return known_traces([table for _, table in found], ids.first, ids.behind)
+        return [(one, between(table, ids.first, ids.behind)) for one, table in found]
 
     def all_attributes(self, segments: Sequence[SegmentRef], wanted: Wanted) -> Wanted:
         """Add every attribute of these segments, and the texts of spans."""

@@ -22,7 +22,7 @@ from lakerunner_query.protocol.traces import (
     TraceSearchAnswer,
     TypedValue,
 )
-from lakerunner_query.protocol.units import TraceSearchUnit
+from lakerunner_query.protocol.units import SegmentRef, TraceSearchUnit
 from lakerunner_query.traceql.frame import NAME, NO_ROOT, SERVICE, Frame
 from lakerunner_query.traceql.lang.ast import (
     Field,
@@ -42,7 +42,7 @@ from lakerunner_query.traceql.values import (
 )
 from lakerunner_query.worker.spans.candidates import may_hold, meets
 from lakerunner_query.worker.spans.rows import SpanReader, TraceRange, Wanted
-from lakerunner_query.worker.spans.summaries import ID, KnownTraces
+from lakerunner_query.worker.spans.summaries import ID, KnownTraces, ids_from, newest_since
 from lakerunner_query.worker.tables.segments import TableOpener
 from resources.arrays import Flags, Int64s
 from resources.duckdb import Cancellation
@@ -69,8 +69,14 @@ class TraceScanner:
         with self._opener.open_unit(cancellation) as reader:
             spans = SpanReader(reader)
             every = ids_of(unit.window)
+            newest = newest_matches(spans, query, wanted, unit)
+            if newest is not None:
+                found, traces = newest
+                return TraceSearchAnswer(
+                    found, traces, spans.rows, unit.window.is_last, reader.reader.report()
+                )
             known = spans.traces(unit.segments, every)
-            found: list[FoundTrace] = []
+            matches: list[FoundTrace] = []
             traces = 0
             for batch in _newest_first(
                 known, candidates(spans, known, unit, analyse(query).requirement), unit
@@ -79,11 +85,11 @@ class TraceScanner:
                 frame = spans.read(unit.segments, wanted, replace(every, only=batch))
                 traces += frame.traces
                 cancellation.check()
-                found += find_traces(frame, query, unit)
-                if len(found) >= unit.limit:
+                matches += find_traces(frame, query, unit)
+                if len(matches) >= unit.limit:
                     break
             return TraceSearchAnswer(
-                tuple(found[: unit.limit]), traces, spans.rows, unit.window.is_last, reader.reader.report()
+                tuple(matches[: unit.limit]), traces, spans.rows, unit.window.is_last, reader.reader.report()
             )
 
 
@@ -103,6 +109,44 @@ def _newest_first(known: KnownTraces, flags: Flags, unit: TraceSearchUnit) -> It
             yield known.ids[np.sort(batch)]
 
 
+TRIED = 8
+"""Times the limit: so many of the newest traces are tried before candidates are looked for among all."""
+SMALL_SHARE = 4
+"""They are, where they need a row group in so many at most."""
+
+
+def newest_matches(
+    spans: SpanReader, query: Query, wanted: Wanted, unit: TraceSearchUnit
+) -> tuple[tuple[FoundTrace, ...], int] | None:
+    """Find matches among the newest traces; None: too few match, or they lie all over the row groups.
+
+    A trace that starts at some time or later has all its spans in segments that end later, and starts no
+    earlier in any of them.
+    """
+    every, behind = ids_of(unit.window), min(unit.end_ns + 1, unit.window.behind_ns)
+    tables = spans.summaries(unit.segments, every)
+    since = newest_since(tables, behind, TRIED * unit.limit)
+    if since is None or since < unit.window.first_ns:
+        return None
+    ids = ids_from(tables, since, behind)
+    footers = [one.footer for one, _ in tables]
+    needed = sum(min(len(each), one.groups) for each, one in zip(ids, footers, strict=True))
+    if needed * SMALL_SHARE > sum(one.groups for one in footers):
+        return None
+    demand = deciding_span(analyse(query).requirement)
+    if demand is not None and 2 * len(_holding(spans, unit, demand)) < len(unit.segments):
+        return None  # a rare word: its segments are few
+    frame = spans.read(unit.segments, wanted, replace(every, only=np.unique(np.concatenate(ids))))
+    found = tuple(one for one in find_traces(frame, query, unit) if one.start_ns >= since)
+    return (found, frame.traces) if len(found) >= unit.limit else None
+
+
+def _holding(spans: SpanReader, unit: TraceSearchUnit, demand: Requirement) -> list[SegmentRef]:
+    """Return the segments that may have a span that meets a demand."""
+    segments = unit.segments if unit.deciding is None else [unit.segments[place] for place in unit.deciding]
+    return [one for one in segments if may_hold(spans.reader, one, demand)]
+
+
 def candidates(
     spans: SpanReader, known: KnownTraces, unit: TraceSearchUnit, requirement: Requirement
 ) -> Flags:
@@ -114,8 +158,7 @@ def candidates(
     demand = deciding_span(requirement)
     if demand is None or not flags.any():
         return flags
-    segments = unit.segments if unit.deciding is None else [unit.segments[place] for place in unit.deciding]
-    held = [one for one in segments if may_hold(spans.reader, one, demand)]
+    held = _holding(spans, unit, demand)
     if not held:
         return np.zeros(len(known), np.bool_)
     frame = spans.read(held, Wanted.of(fields_of_requirement(demand)), ids_of(unit.window))

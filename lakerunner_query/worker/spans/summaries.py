@@ -110,14 +110,40 @@ def ids_of(table: pa.Table) -> np.ndarray:
 
 def known_traces(tables: Sequence[pa.Table], first: bytes, behind: bytes) -> KnownTraces:
     """Join the summaries of segments, of traces with ids from `first` to before `behind`."""
-    return KnownTraces(trace_summaries.joined([_between(one, first, behind) for one in tables]))
+    return KnownTraces(trace_summaries.joined([between(one, first, behind) for one in tables]))
 
 
-def _between(table: pa.Table, first: bytes, behind: bytes) -> pa.Table:
+def between(table: pa.Table, first: bytes, behind: bytes) -> pa.Table:
+    """Return the summaries of traces with ids from `first` to before `behind`."""
     ids = ids_of(table)
     begin = int(np.searchsorted(ids, np.array(first, ID)))
     end = int(np.searchsorted(ids, np.array(behind, ID))) if behind else len(ids)
     return table.slice(begin, end - begin)
+
+
+def ids_from(tables: Sequence[tuple[OpenTable, pa.Table]], since_ns: int, behind_ns: int) -> list[np.ndarray]:
+    """Return, of each segment, the ids of its traces that start there in `[since_ns, behind_ns)`."""
+    found = []
+    for _, table in tables:
+        starts = table.column("start_ns").to_numpy()
+        found.append(ids_of(table)[(starts >= since_ns) & (starts < behind_ns)])
+    return found
+
+
+def newest_since(tables: Sequence[tuple[OpenTable, pa.Table]], behind_ns: int, count: int) -> int | None:
+    """Return a time from which on some `count` traces start before `behind_ns`; None: there are fewer.
+
+    Only segments with later spans than that are looked into.
+    """
+    newest = np.zeros(0, np.int64)
+    for one, table in sorted(tables, key=lambda each: -each[0].segment.max_ns):
+        if len(newest) == count and one.segment.max_ns < newest.min():
+            break
+        starts = table.column("start_ns").to_numpy()
+        newest = np.concatenate([newest, starts[starts < behind_ns]])
+        if len(newest) > count:
+            newest = np.partition(newest, -count)[-count:]
+    return int(newest.min()) if len(newest) == count else None
 
 
 def rows_of(table: pa.Table, wanted: np.ndarray) -> Int64s:
