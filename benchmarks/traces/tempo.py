@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 import uuid
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from benchmarks.promql.peers import resident_bytes
 
 TEMPO = "tempo"
 LOAD_S = 900.0
+FLUSH_AGAIN_S = 15.0
 TENANT = "single-tenant"
 DATA = "data.parquet"
 _CONFIG = """
@@ -80,9 +82,18 @@ class Tempo:
         self._receiver.send(data)
 
     def settle(self, traces: int) -> None:
-        """Flush until blocks in the backend have all traces."""
+        """Flush until blocks of the backend have all traces; those behind a cut wait for the next one."""
         self.server.get("/flush")
-        self.server.wait(lambda: block_traces(self._blocks) >= traces, LOAD_S, f"blocks have {traces} traces")
+        asked = time.monotonic()
+
+        def is_done() -> bool:
+            nonlocal asked
+            if time.monotonic() - asked > FLUSH_AGAIN_S:
+                self.server.get("/flush")
+                asked = time.monotonic()
+            return block_traces(self._blocks) >= traces
+
+        self.server.wait(is_done, LOAD_S, f"blocks have {traces} traces")
 
     def resident_bytes(self) -> int:
         return resident_bytes(self.server.pid)
