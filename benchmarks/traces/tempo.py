@@ -31,7 +31,8 @@ ingester:
   lifecycler:
     {{address: 127.0.0.1, min_ready_duration: 0s,
      ring: {{kvstore: {{store: inmemory}}, replication_factor: 1}}}}
-  trace_idle_period: 5s
+  trace_idle_period: 1s
+  flush_check_period: 1s
 compactor: {{compaction: {{block_retention: 240h}}}}
 storage:
   trace:
