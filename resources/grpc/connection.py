@@ -25,13 +25,15 @@ if TYPE_CHECKING:
     from resources.grpc.server import GrpcServer
 
 GRPC = "application/grpc"
+CONTENT_TYPES = {GRPC, f"{GRPC}+proto"}
 HTTP_ANSWER = "this server speaks gRPC over HTTP/2, and everything else over HTTP/1.1"
 MAX_STREAMS, MAX_HEADERS, MAX_FRAME = 128, 16_384, 65_536
 STREAM_WINDOW, CONNECTION_WINDOW = 256 << 10, 1 << 20
 """Bytes that a client may send before a handler reads them."""
 MAX_UNSENT = 4 << 20
 """Bytes that wait for a client to read them, beyond which it is disconnected: mostly answers to pings."""
-SPARE_RESETS = 100
+SPARE_RESETS = 1000
+"""Calls that a client may reset beyond those that it finishes."""
 STALL_S = 60.0
 """Time after which a call ends whose client makes no room for an answer."""
 _log = logging.getLogger(__name__)
@@ -165,7 +167,8 @@ class Connection(asyncio.Protocol):
         if self.is_draining:
             self._h2.reset_stream(stream_id, ErrorCodes.REFUSED_STREAM)
             return
-        if not fields.get("content-type", "").startswith(GRPC) or fields.get(":method") != "POST":
+        content_type = fields.get("content-type", "").partition(";")[0].strip().lower()
+        if content_type not in CONTENT_TYPES or fields.get(":method") != "POST":
             self._refuse_http(stream_id)
             return
         call = Call(self, stream_id, fields.get(":path", ""), fields)
@@ -219,7 +222,7 @@ class Connection(asyncio.Protocol):
             self._cancellable.discard(call.stream_id)
             self._tasks.pop(call.stream_id, None)
         if self._calls.pop(call.stream_id, None) is not None and not self._transport.is_closing():
-            self._resets_left += 1
+            self._resets_left = min(SPARE_RESETS, self._resets_left + 1)
             self._finish(call, error, method)
         self._consider_idle()
 

@@ -331,7 +331,8 @@ def test_memory_of_calls_that_go_away_is_returned(door: Door) -> None:
     assert objects(door.bucket) == {}
 
 
-def test_a_client_that_resets_its_calls_is_disconnected(door: Door) -> None:
+def test_a_client_that_resets_its_calls_is_disconnected(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grpc_connection, "SPARE_RESETS", 100)
     client = RawClient(door.port)
     for stream in range(1, 401, 2):
         client.call(stream)
