@@ -171,7 +171,7 @@ def test_exemplars_of_metrics_lead_to_their_trace(page: Page, address: str) -> N
 def test_series_of_spans_are_a_chart_with_exemplars(page: Page, address: str) -> None:
     ask(page, address, q="{} | count_over_time() by (resource.service.name)", step="10s")
     page.picture("traces-series")
-    assert page.text("#status").startswith("5 series")
+    assert page.text("#status").startswith("6 series")
     assert page.run("document.querySelectorAll('#chart .exemplar').length") > 1
 
 
