@@ -66,19 +66,21 @@ function ordered(names, edges, depth) {
 
 const middle = (rows, own) => (rows.length ? rows.reduce((sum, one) => sum + one, 0) / rows.length : own);
 
-/** The corners of the arrow's head at the end of an edge. */
-export function head(from, to) {
-  const [x, y] = [to.x, to.y + HEIGHT / 2], [u, v] = [to.x + WIDTH * 0.3, to.y + HEIGHT];
+const LANE = 11;
+
+/** The corners of the arrow's head at the end of an edge; several between two boxes have lanes. */
+export function head(from, to, lane = 0) {
+  const [x, y] = [to.x, to.y + HEIGHT / 2 + LANE * lane], [u, v] = [to.x + WIDTH * 0.3, to.y + HEIGHT];
   return to.layer > from.layer ? `${x},${y} ${x - 9},${y - 5} ${x - 9},${y + 5}` : `${u},${v} ${u - 5},${v + 9} ${u + 5},${v + 9}`;
 }
 
 /** The path of an edge between two boxes; one that goes back leaves below and comes in below. */
-export function path(from, to) {
-  const [x1, y1] = [from.x + WIDTH, from.y + HEIGHT / 2], [x2, y2] = [to.x, to.y + HEIGHT / 2];
+export function path(from, to, lane = 0) {
+  const [x1, y1] = [from.x + WIDTH, from.y + HEIGHT / 2 + LANE * lane], [x2, y2] = [to.x, to.y + HEIGHT / 2 + LANE * lane];
   if (to.layer > from.layer) {
     const bend = Math.max(40, (x2 - x1) / 2);
     return `M ${x1} ${y1} C ${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
   }
-  const low = Math.max(from.y, to.y) + HEIGHT + GAP_Y;
+  const low = Math.max(from.y, to.y) + HEIGHT + GAP_Y + LANE * lane;
   return `M ${from.x + WIDTH * 0.7} ${from.y + HEIGHT} C ${from.x + WIDTH * 0.7} ${low + 14} ${to.x + WIDTH * 0.3} ${low + 14} ${to.x + WIDTH * 0.3} ${to.y + HEIGHT}`;
 }

@@ -9,6 +9,7 @@ import { many } from "./summary.js";
 
 const NOTHING = { nodes: [], edges: [], unpaired_spans: 0 };
 const KINDS = { database: "database", messaging_system: "queue", virtual_node: "no spans of its own" };
+const LEAST = 0.7; // smaller than this, and it scrolls
 let shown = NOTHING, picked = null;
 
 export const map = {
@@ -46,19 +47,21 @@ export const percent = (value) => (value === 0 ? "0 %" : value < 0.001 ? "< 0.1 
 const words = (one) => `${number(one.rate)}/s · ${percent(share(one))} errors · p50 ${seconds(one.p50)} · p95 ${seconds(one.p95)} · p99 ${seconds(one.p99)}`;
 
 function draw() {
-  const edges = shown.edges.map((one) => ({ ...one, from: one.client, to: one.server }));
+  const between = new Map(), lane = (pair) => between.set(pair, (between.get(pair) ?? -1) + 1).get(pair);
+  const edges = shown.edges.map((one) => ({ ...one, from: one.client, to: one.server, lane: lane(`${one.client}\n${one.server}`) }));
   const { width, height, places } = layout([...shown.nodes.map(({ name }) => name), ...edges.flatMap(({ from, to }) => [from, to])], edges);
   const most = Math.max(...shown.edges.map(({ rate }) => rate), Number.MIN_VALUE);
   const svg = $("map-plot");
   for (const [name, value] of Object.entries({ viewBox: `0 0 ${width} ${height + HEIGHT / 2}`, width, height: height + HEIGHT / 2 })) svg.setAttribute(name, value);
   svg.replaceChildren(...edges.map((one) => drawnEdge(one, places, most)), ...shown.nodes.map((one) => drawnNode(one, places.get(one.name))));
+  svg.style.minWidth = `${Math.round(LEAST * width)}px`;
   table();
   $("map").hidden = false;
   if (picked) choose(picked);
 }
 
 function drawnEdge(one, places, most) {
-  const ends = [places.get(one.from), places.get(one.to)], d = path(...ends), wide = 1 + 6 * Math.sqrt(one.rate / most);
+  const ends = [places.get(one.from), places.get(one.to), one.lane], d = path(...ends), wide = 1 + 6 * Math.sqrt(one.rate / most);
   const line = shape("path", { d, "stroke-width": wide.toFixed(2) }, "line"), tip = shape("polygon", { points: head(...ends) }, "tip");
   return live(shape("g", { tabindex: 0, role: "button", "aria-label": visible(`${one.from} calls ${one.to}: ${words(one)}`) }, `edge ${one.connection_type}`, shape("path", { d }, "hit"), line, tip), one, `${one.from} → ${one.to}`);
 }
