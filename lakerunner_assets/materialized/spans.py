@@ -54,9 +54,6 @@ class Texts:
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
 
-    def __getitem__(self, code: int) -> str:
-        return self.all()[code]
-
     def all(self) -> list[str]:
         return list(self._codes)
 

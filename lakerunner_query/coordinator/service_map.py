@@ -1,19 +1,19 @@
-"""A service map is read from the derived metrics of spans, by one query over an interval.
+"""A service map is read from the derived metrics of spans, by two queries over an interval.
 
     client  server  connection_type  requests  errors  p95
     shop    cart                         1200       3  0.08 s
     cart    redis   database             4800       0  0.002 s
 
-Counts come from rollups where these say the same; quantiles are interpolated within buckets of histograms, as
-PromQL's `histogram_quantile` does. Services have what their server and consumer spans say; databases,
-queues and peers without spans have what their clients saw.
+One query counts, and is answered from rollups where these say the same; the other reads durations, whose
+quantiles are interpolated within buckets of histograms, as PromQL's `histogram_quantile` does. Services have
+what their server and consumer spans say; what has no spans has what its clients saw.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,22 +31,26 @@ QUANTILES = (0.5, 0.95, 0.99)
 SERVICE = "service"
 """Kind of a node with spans; others have the connection type of the requests to them."""
 EDGE = ("client", "server", "connection_type")
+Key = tuple[str, ...]
+Part = tuple[Key, str]
+"""Labels and metric of a part of a query."""
 _GRAPH = "traces_service_graph"
 _ANSWERED = 'span_kind=~"SPAN_KIND_SERVER|SPAN_KIND_CONSUMER"'
-_PARTS = {
+COUNTS: Mapping[str, Part] = {
     "requests": (EDGE, f"{_GRAPH}_request_total"),
     "failed": (EDGE, f"{_GRAPH}_request_failed_total"),
-    "seconds": ((*EDGE, "le"), f"{_GRAPH}_request_server_seconds_bucket"),
     "unpaired": ((), f"{_GRAPH}_unpaired_spans_total"),
     "calls": (("service",), f"traces_spanmetrics_calls_total{{{_ANSWERED}}}"),
     "errors": (
         ("service",),
         f'traces_spanmetrics_calls_total{{{_ANSWERED},status_code="STATUS_CODE_ERROR"}}',
     ),
+}
+DURATIONS: Mapping[str, Part] = {
+    "seconds": ((*EDGE, "le"), f"{_GRAPH}_request_server_seconds_bucket"),
     "latency": (("service", "le"), f"traces_spanmetrics_latency_bucket{{{_ANSWERED}}}"),
 }
-"""Labels and metric of each part of the query, which are told apart by the label `part`."""
-Key = tuple[str, ...]
+"""Parts of the two queries by name, which the label `part` tells apart."""
 Buckets = Mapping[float, float]
 
 
@@ -77,8 +81,12 @@ async def read_service_map(engine: Engine, org: str, start_ms: int, end_ms: int)
     """Read the map of `(start_ms, end_ms]`, widened to whole ten seconds."""
     start = start_ms // BUCKET_MS * BUCKET_MS
     end = max(-(-end_ms // BUCKET_MS) * BUCKET_MS, start + BUCKET_MS)
-    query = await engine.prepare(PROMQL, query_text(end - start), PromQLRequest(org, end, end))
-    return service_map_of(await engine.collect(query), start, end)
+    request = PromQLRequest(org, end, end)
+    counts, durations = [
+        await engine.collect(await engine.prepare(PROMQL, query_text(parts, end - start), request))
+        for parts in (COUNTS, DURATIONS)
+    ]
+    return service_map_of(counts, durations, start, end)
 
 
 def dependencies(found: ServiceMap) -> list[tuple[str, str, int]]:
@@ -90,22 +98,19 @@ def dependencies(found: ServiceMap) -> list[tuple[str, str, int]]:
     return [(parent, child, count) for (parent, child), count in sorted(calls.items())]
 
 
-def query_text(range_ms: int) -> str:
-    """Return the PromQL query of an interval."""
-    parts = (
+def query_text(parts: Mapping[str, Part], range_ms: int) -> str:
+    """Return the PromQL query for these parts of an interval."""
+    texts = (
         f"label_replace(sum by ({', '.join(labels)}) (increase({metric}[{range_ms}ms])), "
         f'"part", "{name}", "", "")'
-        for name, (labels, metric) in _PARTS.items()
+        for name, (labels, metric) in parts.items()
     )
-    return " or ".join(parts)
+    return " or ".join(texts)
 
 
-def service_map_of(result: SampleResult, start_ms: int, end_ms: int) -> ServiceMap:
-    """Return the map that the series of the query make."""
-    found: dict[str, dict[Key, float]] = {name: {} for name in _PARTS}
-    for labels, value in _values(result):
-        part = labels["part"]
-        found[part][tuple(labels.get(name, "") for name in _PARTS[part][0])] = value
+def service_map_of(counts: SampleResult, durations: SampleResult, start_ms: int, end_ms: int) -> ServiceMap:
+    """Return the map that the series of both queries make."""
+    found = _by_part(counts, COUNTS) | _by_part(durations, DURATIONS)
     requests = {_edge(key): value for key, value in found["requests"].items() if value > 0}
     seconds = _by_owner(found["seconds"])
     edges = {
@@ -120,13 +125,17 @@ def service_map_of(result: SampleResult, start_ms: int, end_ms: int) -> ServiceM
     }
     nodes |= _without_spans(edges, seconds, {name for name, _ in nodes})
     unpaired = round(found["unpaired"].get((), 0.0))
-    return ServiceMap(start_ms, end_ms, nodes, edges, unpaired, result.missing)
+    return ServiceMap(start_ms, end_ms, nodes, edges, unpaired, counts.missing | durations.missing)
 
 
-def _values(result: SampleResult) -> Iterator[tuple[dict[str, str], float]]:
+def _by_part(result: SampleResult, parts: Mapping[str, Part]) -> dict[str, dict[Key, float]]:
+    found: dict[str, dict[Key, float]] = {name: {} for name in parts}
     for one in result.series:
-        for _, value in json.loads(f"[{one.floats.decode()}]"):
-            yield dict(one.labels), float(value)
+        labels = dict(one.labels)
+        part = labels["part"]
+        ((_, value),) = json.loads(f"[{one.floats.decode()}]")
+        found[part][tuple(labels.get(name, "") for name in parts[part][0])] = float(value)
+    return found
 
 
 def _edge(key: Key) -> tuple[str, str, str]:

@@ -14,8 +14,13 @@ import pytest
 from lakerunner_assets.cooked.rebuild import rebuild
 from lakerunner_query.coordinator.engine import Engine
 from lakerunner_query.coordinator.languages import PROMQL
+from lakerunner_query.coordinator.merge import SampleResult
 from lakerunner_query.coordinator.promql import PromQLRequest
-from lakerunner_query.coordinator.service_map import ServiceMap, dependencies, read_service_map
+from lakerunner_query.coordinator.service_map import (
+    ServiceMap,
+    dependencies,
+    read_service_map,
+)
 from lakerunner_query.vectors.vector import Labels
 from resources.lake.frequency import FIVE_MINUTES, TEN_SECONDS
 from resources.lake.frequency import HOUR as HOUR_MS
@@ -98,6 +103,28 @@ def test_rollups_of_derived_metrics_say_the_same(lake: Lake) -> None:
         mine = [row for row in rows(lake, frequency, HOURS[0], 3 * HOUR_NS) if row["metric_name"] == CALLS]
         assert sum(row["chq_rollup_sum"] for row in mine) == len(own)
         assert {row["metric_temporality"] for row in mine} == {"delta"}
+
+
+def test_counts_of_busy_hours_are_read_from_rollups(lake: Lake) -> None:
+    for hour in HOURS:
+        busy = [
+            Call(b"t" * 16, number.to_bytes(8, "big"), b"", "server", "shop", hour + number * 2 * 10**9)
+            for number in range(1, 1800)
+        ]
+        cook(lake, f"busy{hour}", busy, hour)
+    derive(lake, *HOURS)
+    roll_hours(lake, *HOURS)
+    request = PromQLRequest("acme", END // 1_000_000, END // 1_000_000)
+
+    async def answer() -> SampleResult:
+        engine = fresh_engine(lake)
+        return await engine.collect(await engine.prepare(PROMQL, f"sum(increase({CALLS}[3h]))", request))
+
+    found = asyncio.run(answer())
+    assert found.rollup_rows.total() > 0
+    assert json.loads(found.series[0].floats)[1] == str(3 * 1799)
+    requests = read_map(lake, HOURS[0], END).edges["user", "shop", "virtual_node"].requests
+    assert requests == 3 * 1799
 
 
 def test_edges_and_their_histograms_agree(lake: Lake) -> None:
