@@ -60,8 +60,13 @@ def shown(value: Typed | None) -> Shown:
     if kind is Type.INTEGER:
         return "intValue", str(content)
     if kind is Type.FLOAT:
-        return "doubleValue", "NaN" if math.isnan(content) else content
+        return "doubleValue", "NaN" if math.isnan(content) else _rounded(content)
     return ("boolValue" if kind is Type.BOOLEAN else "stringValue"), content
+
+
+def _rounded(value: float) -> float:
+    """Leave out the last digits, in which powers differ."""
+    return float(f"{value:.12g}")
 
 
 def read_search(body: Mapping[str, Any]) -> list[FoundTrace]:
@@ -101,7 +106,7 @@ def _read_value(value: Mapping[str, Any]) -> Shown:
     if kind == "arrayValue":
         return kind, tuple(map(_read_value, content["values"]))
     if kind == "doubleValue" and content != "NaN":
-        content = float(content)
+        content = _rounded(float(content))
     return kind, content
 
 

@@ -80,7 +80,7 @@ class Asker:
             answer = self.http.get(
                 f"/tempo/api/{_PATHS[question.kind]}",
                 params=_parameters(question),
-                headers={"x-cardinalhq-api-key": org},
+                headers={"x-cardinalhq-api-key": org, "accept-encoding": "identity"},
             )
         if answer.status_code != 200:
             return f"status {answer.status_code}: {answer.text[:300]}"

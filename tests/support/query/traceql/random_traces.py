@@ -237,7 +237,7 @@ class Traces:
 
 def pieces(spans: Sequence[Span], rng: random.Random) -> Iterator[Sequence[Span]]:
     """Cut spans, in their order, into raw objects of random sizes."""
-    most = rng.choice((len(spans) // 12, len(spans) // 4, len(spans)))
+    most = rng.choice((len(spans) // 6, len(spans) // 2, len(spans)))
     at = 0
     while at < len(spans):
         size = rng.randrange(1, most + 2)
