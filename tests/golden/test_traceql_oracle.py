@@ -12,7 +12,7 @@ import pytest
 from tests.support.cooking_lake import Lake
 from tests.support.query.traceql.asking import Asker, World, build_world, question_of, served_here
 
-QUESTIONS = 25
+QUESTIONS = 20
 CUTS = 3
 
 
@@ -27,7 +27,7 @@ def test_answers_are_those_of_whole_traces_however_they_were_stored(
     seed: int, served: tuple[Lake, Asker]
 ) -> None:
     lake, asker = served
-    world: World = build_world(lake, f"t:{seed}", 15, CUTS)
+    world: World = build_world(lake, f"t:{seed}", 12, CUTS)
     for number in range(QUESTIONS):
         question = question_of(world, number)
         for cut, how in enumerate(world.cuts):
