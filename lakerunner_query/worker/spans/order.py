@@ -1,4 +1,4 @@
-"""Spans of several segments are put in order by trace and, within it, as they were sent; each counts once.
+"""Spans of several segments are ordered by trace, then as they were sent; each counts once.
 
     segment 1     a: 2 1    c: 4          a: 1 2 3    b: 5    c: 4          (places in which they were sent)
     segment 2     a: 3 1    b: 5
@@ -20,7 +20,7 @@ LARGEST_KEY = 2**62
 
 @dataclass(frozen=True, slots=True)
 class SpanKeys:
-    """What tells spans apart and orders them, by row."""
+    """Keys tell spans apart and order them, by row."""
 
     high: UInt64s
     low: UInt64s
