@@ -154,8 +154,8 @@ def asker(
             connection.close()
             answer = sent()
         body = answer.read()
-        if answer.status != 200:
-            raise RuntimeError(f"{address}: {answer.status} {body[:300]!r}")
+        if answer.status != 200 or answer.headers.get("X-Lakerunner-Partial"):
+            raise RuntimeError(f"{address}: expected a whole answer, found {answer.status} {body[:300]!r}")
         return body
 
     return ask
