@@ -1,4 +1,4 @@
-"""A service map is read from the derived metrics of spans, by two queries over an interval.
+"""A service map is read from the derived metrics of spans.
 
     client  server  connection_type  requests  errors  p95
     shop    cart                         1200       3  0.08 s
