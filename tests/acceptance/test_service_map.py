@@ -14,7 +14,7 @@ import pytest
 from lakerunner_cli.accounts import create_org, open_index, replace_key
 from resources.lake.timecut import SECOND_NS, hour_start
 from resources.settings import Settings
-from tests.support.materialized.spans import Call, distinct, plain_edges, request, traces
+from tests.support.materialized.spans import distinct, plain_edges, request, traces
 from tests.support.patience import wait_for
 from tests.support.stack_fixture import lakerunner
 
@@ -30,13 +30,6 @@ def key(stack: Settings) -> str:
         return replace_key(desk, ORG, "admin", "mapped")
 
 
-@pytest.fixture(scope="module")
-def calls() -> list[Call]:
-    """Traces of an hour that is over, and some beside it."""
-    hour = hour_start(time.time_ns()) - HOURS_S * SECOND_NS
-    return traces(random.Random(11), 80, hour)
-
-
 def get(stack: Settings, key: str, path: str, **fields: object) -> dict[str, Any]:
     url = f"http://127.0.0.1:{stack.query_port}{path}"
     answer = httpx.get(url, params=fields, headers={"Api-Key": key}, timeout=60)
@@ -45,10 +38,9 @@ def get(stack: Settings, key: str, path: str, **fields: object) -> dict[str, Any
     return found
 
 
-def test_late_halves_join_what_was_derived_before(
-    stack: Settings, key: str, calls: list[Call], tmp_path: Path
-) -> None:
+def test_late_halves_join_what_was_derived_before(stack: Settings, key: str, tmp_path: Path) -> None:
     hour = hour_start(time.time_ns()) - HOURS_S * SECOND_NS
+    calls = traces(random.Random(11), 80, hour)  # of an hour that is over, and some beside it
     hours = [hour + n * 3600 * SECOND_NS for n in (-1, 0, 1)]
     start_s, end_s = hours[0] // SECOND_NS, hours[-1] // SECOND_NS + 3600
     for part in (1, 2):
