@@ -103,7 +103,7 @@ class Outcome:
 
 
 def outcome(settings: Settings) -> Outcome:
-    """Reads the segments themselves and the index; no service in between."""
+    """Reads the segments themselves and the index; no service in between. Derived rows have no object."""
     with psycopg.connect(settings.index_dsn) as connection:
         found = connection.execute(
             "SELECT object_id, key, state, coalesce(error, '') FROM lakerunner.raw_object WHERE org_id = %s",
@@ -120,7 +120,7 @@ def outcome(settings: Settings) -> Outcome:
         files = [f"{settings.data_dir}/lake/{segment.key}" for segment in segments]
         counted = duckdb.execute(
             "SELECT chq_object, count(*), count(DISTINCT chq_position) FROM "
-            "read_parquet($files, union_by_name = true) GROUP BY chq_object",
+            "read_parquet($files, union_by_name = true) WHERE chq_object <> 0 GROUP BY chq_object",
             {"files": files},
         ).fetchall()
         for object_id, total, different in counted:

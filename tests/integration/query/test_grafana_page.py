@@ -14,7 +14,9 @@ from tests.support.query.lake import Client, Lake
 
 pytestmark = pytest.mark.integration
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to-grafana.md"
-PROVISIONING, PERSES = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+(PROVISIONING,) = (one for one in EXAMPLES if one.startswith("apiVersion"))
+(PERSES,) = (one for one in EXAMPLES if one.startswith("kind"))
 SOURCES = {one["type"]: one for one in yaml.safe_load(PROVISIONING)["datasources"]}
 FIRST = {
     "prometheus": (
