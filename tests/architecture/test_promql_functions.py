@@ -57,10 +57,12 @@ OTHER_MEANINGS: Mapping[str, str] = {
     "timestamp": "a word of messages and of answers",
     "vector": "a type of expressions and results",
     "avg": "a column of rollups",
+    "changes": "a field of the differences of two traces",
     "count": "a column of rollups; a field of answers",
     "max": "a column of rollups; an operation of duration expressions",
     "min": "a column of rollups; an operation of duration expressions",
     "quantile": "the label of summaries",
+    "rate": "a field of the service map",
     "sum": "a column of rollups; a type of metrics",
 }
 """Names that are words of something else as well, and may stand anywhere but in the planner."""

@@ -130,7 +130,9 @@ class SpanReader:
             table for one in self.reader.open(segments)
             if (table := self._read_segment(one, wanted, ids)) is not None and table.num_rows
         ]  # fmt: skip
-        self.rows += sum(table.num_rows for table in tables)
+        read = sum(table.num_rows for table in tables)
+        self.rows += read
+        self.reader.reader.rows_considered += read
         if not tables:
             return frame_of(_empty(), wanted)
         whole = pa.concat_tables(tables, promote_options="default").unify_dictionaries()
