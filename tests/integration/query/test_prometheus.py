@@ -393,7 +393,10 @@ def test_names_of_metrics(client: Client) -> None:
         "status": "complete", "values": ["a"], "truncated": True, "missing": [],
     }  # fmt: skip
     (orders,) = ask("metadata", metric="orders_total")["metrics"]
-    assert orders == {"name": "orders_total", "type": "counter", "unit": "", "description": "Orders taken."}
+    assert orders == {
+        "name": "orders_total", "type": "counter", "unit": "", "description": "Orders taken.",
+        "temporality": "cumulative",
+    }  # fmt: skip
     response = client.http.get(
         "/api/v1/metrics/tagvalues", params={**range_, "tag": "job", "limit": "2"}, headers=client.headers
     )
