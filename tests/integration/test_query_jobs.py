@@ -87,15 +87,7 @@ class Site:
 
     def python_works(self) -> bool:
         """True while a Python worker of Spark uses time."""
-        return any(one.cpu_percent(0.2) > 20 for one in self._pythons())
-
-    def _pythons(self) -> Iterator[psutil.Process]:
-        for one in self.spark().children(recursive=True):
-            try:
-                if "python" in one.name():
-                    yield one
-            except psutil.NoSuchProcess:
-                continue
+        return any(_works(one) for one in self.spark().children(recursive=True))
 
     def wait_until_it_works(self, job_id: str, attempt: int = 1) -> None:
         """Wait until an attempt has tasks at work."""
@@ -119,6 +111,14 @@ class Site:
         assert found.status_code == 200, found.text
         rows: list[list[Any]] = sorted(found.json()["rows"])
         return rows
+
+
+def _works(process: psutil.Process) -> bool:
+    """True if a process is a Python that uses time; one that ends meanwhile does not."""
+    try:
+        return "python" in process.name() and process.cpu_percent(0.2) > 20
+    except psutil.NoSuchProcess:
+        return False
 
 
 @pytest.fixture(scope="module")
