@@ -37,7 +37,7 @@ UNSENT = "no segment in the interval has"
 
 @dataclass
 class Found:
-    """What a run has seen so far."""
+    """Counts of a run so far."""
 
     done: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)

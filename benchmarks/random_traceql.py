@@ -32,7 +32,7 @@ WORLDS_PER_LAKE = 20
 
 @dataclass
 class Found:
-    """What a run has seen so far."""
+    """Counts of a run so far."""
 
     done: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)

@@ -120,7 +120,7 @@ def proportional_bytes(pid: int) -> int:
 
 
 def cpu_ms(pid: int) -> float:
-    """What all threads of a process have taken so far, those that ended among them."""
+    """CPU seconds of all threads of a process, those that ended among them."""
     clock = ctypes.c_int()
     if failure := ctypes.CDLL(None).clock_getcpuclockid(pid, ctypes.byref(clock)):
         raise ProcessLookupError(failure, os.strerror(failure), f"process {pid}")

@@ -40,7 +40,7 @@ class Question:
     facts: Callable[[bytes], Facts]
     headers: Mapping[str, str]
     tempo_facts: Callable[[bytes], Facts] | None = None
-    """Where its answer means the same in another way."""
+    """Reads Tempo's answer where it says the same in another form."""
 
 
 def questions(loaded: Loaded) -> list[Question]:

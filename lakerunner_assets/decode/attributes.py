@@ -34,7 +34,7 @@ from lakerunner_assets.decode.naming import MAX_COLUMNS, Attribute
 from lakerunner_assets.decode.slice_kernels import distinct, group_by_code, take_spans
 from lakerunner_assets.decode.text import column_at, scatter, scatter_codes, strings
 from resources.arrays import Bytes, Int32s, Int64s
-from resources.lake.streams import Labels, canonical, labels_to_text, stream_id
+from resources.lake.streams import UNKNOWN_SERVICE, Labels, canonical, labels_to_text, stream_id
 
 REPEATED = "repeated_attribute_keys"
 OVERFLOWN = "attributes_in_overflow"
@@ -162,9 +162,6 @@ def spread(column: pa.Array, indices: pa.Array) -> pa.Array:
     if pa.types.is_string(column.type):
         return column.dictionary_encode().take(indices)
     return column.take(indices)
-
-
-UNKNOWN_SERVICE = "unknown_service"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from resources.arrays import Doubles, Flags, Int64s
 from resources.lake.segment_file import OVERFLOW_COLUMNS, MappedColumn, read_label_map
 from resources.lake.signals import MARGIN_NS
+from resources.lake.streams import UNKNOWN_SERVICE
 from resources.lake.timecut import HOUR_NS
 
 Words: TypeAlias = npt.NDArray[np.uint64]
@@ -35,7 +36,6 @@ KINDS = ("unspecified", "internal", "server", "client", "producer", "consumer")
 SERVER, CLIENT, PRODUCER, CONSUMER = range(2, 6)
 STATUSES = ("unset", "ok", "error")
 ERROR = 2
-UNKNOWN_SERVICE = "unknown_service"
 
 PEER = ("peer.service", "service.peer.name")
 ADDRESS, PEER_ADDRESS, PEER_PORT = "server.address", "network.peer.address", "network.peer.port"

@@ -50,7 +50,7 @@ Link = tuple[str, str]
 class ServiceLinks:
     calls: Counter[Link] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
-    """What bounds left out."""
+    """Reasons why links may be missing: bounds that were met."""
     missing: dict[str, Missing] = field(default_factory=dict)
 
     @property

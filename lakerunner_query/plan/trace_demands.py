@@ -26,13 +26,13 @@ from lakerunner_query.traceql.lang.conditions import (
     any_of,
 )
 from lakerunner_query.traceql.lang.intrinsics import INTRINSICS, Home
+from resources.lake.streams import UNKNOWN_SERVICE
 from resources.lake.terms import MAX_VALUES, alternatives
 
 SEARCHABLE = frozenset(
     {"name", "statusMessage", "event:name", "instrumentation:name", "instrumentation:version"}
 )
 """Intrinsics whose words are in token blooms."""
-UNKNOWN_SERVICE = "unknown_service"
 TERM_FIELDS: dict[Field, tuple[str, tuple[str, ...]]] = {
     Attribute("service.name", Scope.RESOURCE): ("service_name", (UNKNOWN_SERVICE,)),
     Intrinsic("name"): ("span_name", ()),

@@ -15,6 +15,8 @@ import pyarrow as pa
 import xxhash
 
 Labels = tuple[tuple[str, str], ...]
+UNKNOWN_SERVICE = "unknown_service"
+"""The label `service_name` of what was sent without one."""
 
 SCHEMA = pa.schema(
     [

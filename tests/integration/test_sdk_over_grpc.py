@@ -33,7 +33,7 @@ def exporting(request: pytest.FixtureRequest, ingress: Ingress, monkeypatch: pyt
 
 
 def stored(ingress: Ingress, message: Any, name: str) -> Any:
-    """What lies in the bucket, as one message; every object was announced."""
+    """All objects of the bucket as one message; each was announced."""
     ingress.check_notices()
     return message.FromString(b"".join(ingress.objects(name).values()))
 

@@ -18,7 +18,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.decode.attributes import UNKNOWN_SERVICE, stream_columns
+from lakerunner_assets.decode.attributes import stream_columns
 from lakerunner_assets.decode.dispatch import DecodedSlice, Place
 from lakerunner_assets.decode.foreign.attributes import record_attributes
 from lakerunner_assets.decode.foreign.ids import role_ids
@@ -48,6 +48,7 @@ from resources.lake.columns import (
     CHQ_STREAM_ID,
 )
 from resources.lake.options import DecodeOptions
+from resources.lake.streams import UNKNOWN_SERVICE
 
 _UNITS = {
     1: ("ns", "nano", "nanos", "nanoseconds"),

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.decode.attributes import UNKNOWN_SERVICE, ResourceStreams
+from lakerunner_assets.decode.attributes import ResourceStreams
 from lakerunner_assets.decode.foreign.mapping import comparable
 from lakerunner_assets.decode.foreign.values import text_of, with_dictionary
 from lakerunner_assets.decode.json.lines import RawRows
 from resources.arrays import Int64s
-from resources.lake.streams import Labels, canonical, stream_id
+from resources.lake.streams import UNKNOWN_SERVICE, Labels, canonical, stream_id
 
 LabelColumn = tuple[str, pa.DictionaryArray]
 

@@ -28,7 +28,6 @@ import pyarrow.compute as pc
 
 from lakerunner_assets.decode import field_kernels as fields
 from lakerunner_assets.decode.attributes import (
-    UNKNOWN_SERVICE,
     ResourceStreams,
     attribute_columns,
     stream_columns,
@@ -78,7 +77,7 @@ from resources.lake.columns import (
     dropped_attributes,
 )
 from resources.lake.label_text import parse_labels
-from resources.lake.streams import Labels, canonical, stream_id
+from resources.lake.streams import UNKNOWN_SERVICE, Labels, canonical, stream_id
 
 
 def push_slices(payload: Payload, slice_bytes: int) -> Iterator[Slice]:

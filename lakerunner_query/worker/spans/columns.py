@@ -167,7 +167,7 @@ def _by_owner(parts: Sequence[Part], owners: Int64s) -> Iterator[Part]:
 
 
 _ORDER = (Type.ATTRIBUTE, Type.BOOLEAN, Type.INTEGER, Type.FLOAT, Type.STRING)
-"""Of values of several types in one span, those of the last one are shown and grouped by."""
+"""The last type counts where values of one span have several: it is shown and grouped by."""
 
 
 def _converted(kind: str, values: pa.Array) -> pa.Array:

@@ -21,12 +21,12 @@ from lakerunner_query.traceql.lang.conditions import AllOf, AnyOf, Condition, Re
 from lakerunner_query.worker.tables.segments import OpenTable
 from resources.arrays import Flags, Int64s
 from resources.lake import trace_summaries
+from resources.lake.streams import UNKNOWN_SERVICE
 from resources.lake.trace_summaries import SCHEMA, TRACE_ID_BYTES, first_of_runs, halves
 
 TRACE, START, END = "span_trace_id", "span_start_ns", "span_end_ns"
 MANY = 2
 """Roots of a trace of which nothing is known."""
-UNKNOWN_SERVICE = "unknown_service"
 ID = f"S{TRACE_ID_BYTES}"
 """Ids as NumPy compares them: as bytes."""
 

@@ -42,7 +42,7 @@ QUERIES = (
 
 
 class Ways:
-    """What was counted how, in files."""
+    """Counts of files by the way they were made."""
 
     plain = left = 0
 

@@ -53,7 +53,7 @@ PLAIN_NAMES = {
     '"http.route"': "attr_http_route", '"service.namespace"': "resource_service_namespace",
     '"db.system"': "attr_db_system",
 }  # fmt: skip
-"""What names in quotes are called in a plain DuckDB."""
+"""Names in a plain DuckDB of those in quotes."""
 KEYS = {
     "logs": ("tsns", "message", "attr_id", "span_id"), "spans": ("span_id",),
     **{name: ("tid", "timestamp") for name in TABLES if name.startswith("metrics")},

@@ -45,7 +45,7 @@ class World:
     traces: list[Trace]
     orgs: list[str] = field(default_factory=list)
     cuts: list[str] = field(default_factory=list)
-    """What was stored for each organisation."""
+    """The way in which the spans of each organisation are cut."""
 
 
 def build_world(lake: Lake, seed: str, traces: int, cuts: int) -> World:

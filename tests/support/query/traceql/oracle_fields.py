@@ -36,7 +36,7 @@ STATUSES = ("unset", "ok", "error")
 SERVER = 2
 NUMBERS = (Type.INTEGER, Type.FLOAT, Type.DURATION)
 ORDER = (Type.ATTRIBUTE, Type.BOOLEAN, Type.INTEGER, Type.FLOAT, Type.STRING)
-"""Of values of several types in one span, as events have them, those of the last type stand for all."""
+"""The last type stands for all where values of one span have several, as events do."""
 Typed = tuple[Type, Any]
 COMPARISONS = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
@@ -103,7 +103,7 @@ def _type(value: Any) -> Type:
 
 
 def united(several: Iterable[Found]) -> Found:
-    """What events or links have together."""
+    """All values of a field of events or links, together."""
     ones = list(several)
     values = tuple(value for each in ones for value in each.values)
     return Found(values, True, tuple(text for each in ones for text in each.opaque))

@@ -304,7 +304,7 @@ def test_nothing_to_write_is_an_error_and_failure_leaves_no_file(path: Path) -> 
 
 
 def summaries(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the rows of a segment say of each trace, by a walk."""
+    """Summaries of the traces of a segment, by a walk over its rows."""
     found: dict[bytes, dict[str, Any]] = {}
     roots: dict[bytes, list[dict[str, Any]]] = {}
     for row in rows:
