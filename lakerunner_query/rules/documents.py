@@ -1,15 +1,15 @@
 """Rules are frozen values, whatever file they came from.
 
-    materialize:                                  DerivedMetric("shop_errors", Signal.LOGS, …)
-    - metric: shop_errors
-      from: logs
-      select: '{namespace="shop"} |= "error"'
+materialize:                                  DerivedMetric("shop_errors", Signal.LOGS, …)
+- metric: shop_errors
+  from: logs
+  select: '{namespace="shop"} |= "error"'
 
-    groups:                                       RuleGroup("shop", (AlertRule("ManyErrors", …),))
-    - name: shop
-      rules:
-      - alert: ManyErrors
-        expr: rate(shop_errors[5m]) > 1
+groups:                                       RuleGroup("shop", (AlertRule("ManyErrors", …),))
+- name: shop
+  rules:
+  - alert: ManyErrors
+    expr: rate(shop_errors[5m]) > 1
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Recorded metrics are the results of recording rules over event time."""
