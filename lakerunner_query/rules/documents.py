@@ -102,7 +102,7 @@ class DerivedMetric:
 
     @property
     def series(self) -> Mapping[Form, str]:
-        """Metric names by form: `m` counts events; with a value `m` is its sum, beside `m_count` and others."""
+        """Metric names by form: `m` counts events, or is the sum of a value beside `m_count` and others."""
         if not self.value:
             return {Form.COUNT: self.metric}
         return {

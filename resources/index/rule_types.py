@@ -77,7 +77,7 @@ class RulesChangedError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class CoverageQuery:
-    """Question in which hours that touch `(start_ns, end_ns]` a derived metric may not stand for its source."""
+    """Question in which hours of `(start_ns, end_ns]` a derived metric may not stand for its source."""
 
     org: str
     signal: Signal
