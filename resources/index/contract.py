@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from resources.index.job_types import JobLimits, QueryJob
+from resources.index.rule_contract import RuleIndex
 from resources.index.sweeping_types import (
     Aging,
     LakeFile,
@@ -130,7 +131,7 @@ class JobDriverIndex(Protocol):
         """Make due again after a delay, or fail after the last attempt: Spark was away."""
 
 
-class QueryIndex(KeyIndex, MetadataIndex, JobRequestIndex, Protocol):
+class QueryIndex(KeyIndex, MetadataIndex, JobRequestIndex, RuleIndex, Protocol):
     """Index as queries see it."""
 
     def snapshot(
@@ -307,7 +308,7 @@ class SweepIndex(IngressIndex, RetentionIndex, Protocol):
     def leftovers(self, batch_s: float, run_s: float, message_s: float) -> Leftovers: ...
 
 
-class PipelineIndex(IngressIndex, TierIndex, RetentionIndex, Protocol):
+class PipelineIndex(IngressIndex, TierIndex, RetentionIndex, RuleIndex, Protocol):
     """Index as sensors, runs and singletons see and change it. See design notes in `docs/concepts.md`."""
 
     def read_offsets(self, cluster: str, topic: str) -> list[TopicOffset]: ...

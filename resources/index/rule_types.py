@@ -74,6 +74,11 @@ RuleChange = PutRule | DropRule
 class RulesChangedError(RuntimeError):
     """Somebody else changed the rules of the organisation since they were read; nothing was changed."""
 
+    def __init__(self, org: str, expected: int, found: int) -> None:
+        super().__init__(
+            f"the rules of {org} are at revision {found}, expected {expected}: read them and try again"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class CoverageQuery:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from resources.index.rule_types import RuleKind, StoredRule
 from resources.index.types import (
     ApiKey,
     BatchPlan,
@@ -107,6 +108,9 @@ class State:
     metadata: dict[str, dict[MetricFamily, float]] = field(default_factory=dict)
     """Times at which each description of an organisation was sent last."""
     query_jobs: dict[str, StoredJob] = field(default_factory=dict)
+    rules: dict[tuple[str, RuleKind, str, str], list[StoredRule]] = field(default_factory=dict)
+    """Versions by organisation, kind, namespace and name."""
+    rule_revisions: dict[str, int] = field(default_factory=dict)
     last_object: int = 0
     last_batch: int = 0
     """Number of the last batch: numbers are not given twice, like those of the tables."""

@@ -11,6 +11,7 @@ from resources.index.postgres.intake import IntakeDesk
 from resources.index.postgres.publishing import Publishing
 from resources.index.postgres.query_jobs import QueryJobs
 from resources.index.postgres.reading import Reading
+from resources.index.postgres.rules import Rules
 from resources.index.postgres.snapshots import Snapshots
 from resources.index.postgres.sweeping import Sweeping
 from resources.index.postgres.tiers import Tiers, TierStatusDesk
@@ -23,6 +24,7 @@ class PostgresIndex(
     Publishing,
     QueryJobs,
     Reading,
+    Rules,
     Runs,
     Snapshots,
     Sweeping,
