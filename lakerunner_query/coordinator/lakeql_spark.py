@@ -49,6 +49,7 @@ def make_handover(
         tuple(_tables(query, bound, desk, sources, prefix)),
         made.functions,
         answer.serialize().to_pybytes(),
+        prefix,
         notices,
         tuple((one.segment_id, one.reason) for one in missing.values()),
     )

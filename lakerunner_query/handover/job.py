@@ -69,7 +69,8 @@ class Attempt:
     def run(self) -> HandoverResult:
         """Return the result, or raise what is wrong in the words of the statement."""
         job = self.job
-        plan = msgspec.json.decode(self._store.get_bytes(query_plan_key(job.org, job.job_id)), type=Handover)
+        stored = self._store.get_bytes(query_plan_key(job.org, job.job_id))
+        plan = msgspec.json.decode(stored, type=Handover).of_attempt(job.attempt)
         timer = threading.Timer(self._settings.query_job_max_s, self._end_late)
         timer.daemon = True
         timer.start()

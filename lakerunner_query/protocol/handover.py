@@ -6,7 +6,10 @@ as DuckDB names them.
 
 from __future__ import annotations
 
+import re
+
 import msgspec
+from msgspec.structs import replace
 
 from lakerunner_query.lakeql.tables import TableColumn
 from lakerunner_query.plan.lakeql_spark_scalars import DuckFunction
@@ -36,9 +39,19 @@ class Handover(msgspec.Struct, frozen=True):
     functions: tuple[DuckFunction, ...]
     schema: bytes
     """The Arrow schema of the answer, as an IPC message."""
+    prefix: str
+    """Random beginning of the names of tables and functions, which nothing else in the statement contains."""
     notices: tuple[str, ...] = ()
     missing: tuple[tuple[str, str], ...] = ()
     """Segments that are missing already, with the reason."""
+
+    def of_attempt(self, number: int) -> Handover:
+        """Return the statement over names of its own: a lapsed attempt drops only its own tables."""
+        prefix = f"{self.prefix}{number}_"
+        renamed = [replace(one, name=one.name.replace(self.prefix, prefix)) for one in self.tables]
+        functions = [replace(one, name=one.name.replace(self.prefix, prefix)) for one in self.functions]
+        sql = re.sub(self.prefix, prefix, self.sql, flags=re.IGNORECASE)  # calls stand there in capitals
+        return replace(self, sql=sql, tables=tuple(renamed), functions=tuple(functions))
 
 
 class UnitDone(msgspec.Struct, frozen=True):
