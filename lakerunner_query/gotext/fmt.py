@@ -72,14 +72,17 @@ def pad(text: str, flags: Flags) -> str:
 
 
 def _own_text(value: Any) -> str | None:
-    """Return the text of values that have a method String."""
+    """Return the text of values that have a method String; types of other rooms bring theirs as `go_text`."""
     if isinstance(value, Time):
         return time_text(value)
     if isinstance(value, Duration):
         return duration_text(value)
     if isinstance(value, Month):
         return MONTHS[value - 1]
-    return DAYS[value] if isinstance(value, Weekday) else None
+    if isinstance(value, Weekday):
+        return DAYS[value]
+    own: str | None = getattr(value, "go_text", None)
+    return own
 
 
 def _basic(value: Any, verb: str, flags: Flags) -> str | None:

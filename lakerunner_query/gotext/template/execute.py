@@ -39,8 +39,8 @@ class _ContinueError(Exception):
 class Execution(Operands):
     """One run of a template."""
 
-    def __init__(self, tree: Tree, labels: Labels, row: Row, budget: Budget, library: Library) -> None:
-        super().__init__(tree, labels, row, budget, library)
+    def __init__(self, tree: Tree, dot: Any, row: Row, budget: Budget, library: Library) -> None:
+        super().__init__(tree, dot, row, budget, library)
         self._parts: list[str] = []
         self._size = 0
 
@@ -108,7 +108,8 @@ class Execution(Operands):
         if isinstance(value, dict):
             return ((key, Interface(value[key])) for key in sort_by_bytes(value))
         if isinstance(value, list):
-            return ((at, Interface(item)) for at, item in enumerate(value))
+            is_json = type(value) is list  # other lists know the type of their items
+            return ((at, Interface(item) if is_json else item) for at, item in enumerate(value))
         if isinstance(value, int) and not isinstance(value, bool):
             if len(node.pipeline.variables) > 1:
                 raise self.failure(f"can't use {print_value(value)} to iterate over more than one variable")

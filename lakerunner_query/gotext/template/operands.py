@@ -54,13 +54,13 @@ _KINDS = {INT: "integer", FLOAT: "float", STRING: "string"}
 class Operands:
     """The state of a run: variables, the current node, and the row."""
 
-    def __init__(self, tree: Tree, labels: Labels, row: Row, budget: Budget, library: Library) -> None:
+    def __init__(self, tree: Tree, dot: Any, row: Row, budget: Budget, library: Library) -> None:
         self.tree = tree
         self.name = tree.name
-        self.root = labels
+        self.root = dot
         self.budget = budget
         self.depth = 0
-        self.variables: list[tuple[str, Any]] = [("$", labels)]
+        self.variables: list[tuple[str, Any]] = [("$", dot)]
         self._row = row
         self._library = library
         self._node: Any = tree.root
