@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import quote_plus, urlsplit
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakerunner_query.gotext.durations import Duration, milliseconds
 from lakerunner_query.gotext.fmt import sort_by_bytes
 from lakerunner_query.gotext.numbers import INT_MAX, INT_MIN, ConversionError, format_float, read_float
-from lakerunner_query.gotext.regexp import NO_TEXT, complaint, replace_all
+from lakerunner_query.gotext.regexp import complaint, replace_all
 from lakerunner_query.gotext.strconv import quote
 from lakerunner_query.gotext.template.builtins import BUILTINS
 from lakerunner_query.gotext.time import SECOND, Time, time_text
@@ -183,7 +184,8 @@ def _time_of(seconds: float) -> Time:
     ns = seconds * 1e9
     if not INT_MIN <= ns <= INT_MAX:
         raise TemplateError(
-            f"{format_float(seconds)} cannot be represented as a nanoseconds timestamp since it overflows int64"
+            f"{format_float(seconds)} cannot be represented as a nanoseconds timestamp "
+            "since it overflows int64"
         )
     return Time(int(ns / 1e6) * 10**6)
 
@@ -223,7 +225,9 @@ def sort_by_label(label: str, result: QueryResult) -> QueryResult:
 def matches(pattern: str, text: str) -> bool:
     if reason := complaint(pattern):
         raise TemplateError(reason)
-    return bool(pc.match_substring_regex(NO_TEXT if not text else text, pattern).as_py())
+    return bool(
+        pc.match_substring_regex(pa.scalar(to_bytes(text).decode("utf-8", "replace")), pattern).as_py()
+    )
 
 
 def replace_matches(pattern: str, replacement: str, text: str) -> str:
