@@ -12,6 +12,7 @@ from typing import Protocol
 
 from resources.index.job_types import JobLimits, QueryJob
 from resources.index.rule_contract import RuleIndex
+from resources.index.ruling_contract import AlertIndex
 from resources.index.sweeping_types import (
     Aging,
     LakeFile,
@@ -131,7 +132,7 @@ class JobDriverIndex(Protocol):
         """Make due again after a delay, or fail after the last attempt: Spark was away."""
 
 
-class QueryIndex(KeyIndex, MetadataIndex, JobRequestIndex, RuleIndex, Protocol):
+class QueryIndex(KeyIndex, MetadataIndex, JobRequestIndex, RuleIndex, AlertIndex, Protocol):
     """Index as queries see it."""
 
     def snapshot(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from resources.index.rule_types import RuleKind, StoredRule
+from resources.index.ruling_types import AlertChange, GroupRecord, StoredNotice
 from resources.index.types import (
     ApiKey,
     BatchPlan,
@@ -85,6 +86,31 @@ class StoredSegment:
 
 
 @dataclass(slots=True)
+class WaitingNotice:
+    """A notification and its times."""
+
+    notice: StoredNotice
+    receiver: str
+    identity: str
+    created_at: float
+    busy_until: float
+    error: str = ""
+
+
+@dataclass(slots=True)
+class RulingState:
+    """What the four tables of the ruler hold."""
+
+    processes: dict[str, float] = field(default_factory=dict)
+    """Ends of leases, by owner."""
+    groups: dict[int, GroupRecord] = field(default_factory=dict)
+    changed_at: dict[int, float] = field(default_factory=dict)
+    changes: list[tuple[str, AlertChange]] = field(default_factory=list)
+    notices: dict[int, WaitingNotice] = field(default_factory=dict)
+    last_notice: int = 0
+
+
+@dataclass(slots=True)
 class State:
     organisations: dict[str, bool] = field(default_factory=dict)
     settings: dict[str, dict[str, object]] = field(default_factory=dict)
@@ -111,6 +137,7 @@ class State:
     rules: dict[tuple[str, RuleKind, str, str], list[StoredRule]] = field(default_factory=dict)
     """Versions by organisation, kind, namespace and name."""
     rule_revisions: dict[str, int] = field(default_factory=dict)
+    ruling: RulingState = field(default_factory=RulingState)
     last_object: int = 0
     last_batch: int = 0
     """Number of the last batch: numbers are not given twice, like those of the tables."""

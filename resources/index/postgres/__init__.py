@@ -12,6 +12,7 @@ from resources.index.postgres.publishing import Publishing
 from resources.index.postgres.query_jobs import QueryJobs
 from resources.index.postgres.reading import Reading
 from resources.index.postgres.rules import Rules
+from resources.index.postgres.ruling import Ruling
 from resources.index.postgres.snapshots import Snapshots
 from resources.index.postgres.sweeping import Sweeping
 from resources.index.postgres.tiers import Tiers, TierStatusDesk
@@ -25,6 +26,7 @@ class PostgresIndex(
     QueryJobs,
     Reading,
     Rules,
+    Ruling,
     Runs,
     Snapshots,
     Sweeping,

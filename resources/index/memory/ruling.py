@@ -1,0 +1,164 @@
+"""Groups of alert rules and their notifications live in memory, with the times of the tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from resources.index.memory.state import MemoryPart, Object, RulingState, WaitingNotice
+from resources.index.ruling_types import (
+    AlertChange,
+    Freshness,
+    GroupRecord,
+    Notice,
+    StoredNotice,
+    WaitingNotices,
+)
+from resources.index.types import ObjectState
+
+FORGOTTEN_S = 3600.0
+"""Seconds after which a process whose lease ended is forgotten."""
+
+
+class Ruling(MemoryPart):
+    def beat_ruler(self, owner: str, lease_s: float) -> list[str]:
+        with self._transaction() as state:
+            now, processes = self._clock(), state.ruling.processes
+            processes[owner] = now + lease_s
+            for name in [one for one, until in processes.items() if until < now - FORGOTTEN_S]:
+                del processes[name]
+            return sorted(one for one, until in processes.items() if until > now)
+
+    def withdraw_ruler(self, owner: str) -> None:
+        with self._transaction() as state:
+            state.ruling.processes.pop(owner, None)
+
+    def claim_groups(self, owner: str, groups: Mapping[int, str]) -> list[GroupRecord]:
+        with self._transaction() as state:
+            now, ruling, found = self._clock(), state.ruling, []
+            for rule_id, org in sorted(groups.items()):
+                record = ruling.groups.get(rule_id) or GroupRecord(rule_id, org)
+                if ruling.processes.get(record.owner, 0.0) <= now:
+                    record = replace(record, owner=owner, token=record.token + 1)
+                    found.append(record)
+                ruling.groups[rule_id] = record
+                ruling.changed_at[rule_id] = now
+            return found
+
+    def release_groups(self, owner: str, rule_ids: Sequence[int]) -> None:
+        with self._transaction() as state:
+            for rule_id in rule_ids:
+                record = state.ruling.groups.get(rule_id)
+                if record is not None and record.owner == owner:
+                    state.ruling.groups[rule_id] = replace(record, owner="")
+
+    def write_evaluation(
+        self, record: GroupRecord, changes: Sequence[AlertChange], notices: Sequence[Notice]
+    ) -> bool:
+        with self._transaction() as state:
+            ruling, now = state.ruling, self._clock()
+            known = ruling.groups.get(record.rule_id)
+            if known is None or (known.owner, known.token) != (record.owner, record.token):
+                return False
+            stored = json.loads(json.dumps(record.state))
+            ruling.groups[record.rule_id] = replace(record, finished_s=now, state=stored)
+            ruling.changed_at[record.rule_id] = now
+            ruling.changes += [(record.org, change) for change in changes]
+            for notice in notices:
+                self._add_notice(ruling, record.org, notice, now)
+            return True
+
+    def group_records(self, org: str) -> list[GroupRecord]:
+        with self._one_at_a_time:
+            found = [one for one in self._state.ruling.groups.values() if one.org == org]
+        return sorted(found, key=lambda one: one.rule_id)
+
+    def alert_changes(self, org: str, from_ms: int, to_ms: int, limit: int) -> list[AlertChange]:
+        with self._one_at_a_time:
+            mine = [one for owner, one in self._state.ruling.changes if owner == org]
+        found = [one for one in reversed(mine) if from_ms <= one.at_ms <= to_ms]
+        return sorted(found, key=lambda one: -one.at_ms)[:limit]
+
+    def claim_notices(self, receiver: str, most: int, lease_s: float) -> list[StoredNotice]:
+        with self._transaction() as state:
+            now = self._clock()
+            mine = [one for one in state.ruling.notices.values() if one.receiver == receiver]
+            if any(one.busy_until > now for one in mine):
+                return []
+            for one in (claimed := mine[:most]):
+                one.busy_until = now + lease_s
+                one.notice = replace(one.notice, attempts=one.notice.attempts + 1)
+            return [one.notice for one in claimed]
+
+    def finish_notices(self, notices: Sequence[StoredNotice]) -> None:
+        with self._transaction() as state:
+            for sent in notices:
+                known = state.ruling.notices.get(sent.notice_id)
+                if known is not None and known.notice.revision == sent.revision:
+                    del state.ruling.notices[sent.notice_id]
+            self._free_notices(state.ruling, notices, "", 0.0)
+
+    def put_off_notices(self, notices: Sequence[StoredNotice], error: str, delay_s: float) -> None:
+        with self._transaction() as state:
+            self._free_notices(state.ruling, notices, error, delay_s)
+
+    def waiting_notices(self, org: str = "") -> list[WaitingNotices]:
+        with self._one_at_a_time:
+            waiting = [one for one in self._state.ruling.notices.values() if org in {"", one.notice.org}]
+            now = self._clock()
+        found = []
+        for receiver in sorted({one.receiver for one in waiting}):
+            mine = [one for one in waiting if one.receiver == receiver]
+            oldest_s = now - min(one.created_at for one in mine)
+            attempts = max(one.notice.attempts for one in mine)
+            error = max(mine, key=lambda one: one.busy_until).error
+            found.append(WaitingNotices(receiver, len(mine), oldest_s, attempts, error))
+        return found
+
+    def forget_ruling(self, live: Sequence[int], group_s: float, change_s: float, notice_s: float) -> int:
+        with self._transaction() as state:
+            now, ruling = self._clock(), state.ruling
+            for rule_id in [one for one, at in ruling.changed_at.items() if at < now - group_s]:
+                if rule_id not in live:
+                    del ruling.groups[rule_id], ruling.changed_at[rule_id]
+            oldest_ms = (now - change_s) * 1000
+            ruling.changes = [one for one in ruling.changes if one[1].at_ms >= oldest_ms]
+            old = [key for key, one in ruling.notices.items() if one.created_at < now - notice_s]
+            for key in old:
+                del ruling.notices[key]
+            return len(old)
+
+    def freshness(self, orgs: Sequence[str], window_s: float) -> list[Freshness]:
+        with self._one_at_a_time:
+            now, found = self._clock(), []
+            for org in sorted(orgs):
+                mine = [o for o in self._state.objects.values() if o.notice.org == org]
+                recent = [o for o in mine if o.registered_at > now - window_s]
+                waits = sorted(now - o.registered_at for o in recent if _is_waiting(o))
+                if recent:
+                    found.append(Freshness(org, waits[-1] if waits else 0.0))
+            return found
+
+    @staticmethod
+    def _add_notice(ruling: RulingState, org: str, notice: Notice, now: float) -> None:
+        for known in ruling.notices.values():
+            if (known.receiver, known.identity) == (notice.receiver, notice.identity):
+                revision = known.notice.revision + 1
+                known.notice = replace(known.notice, body=notice.body, revision=revision)
+                return
+        ruling.last_notice += 1
+        fresh = StoredNotice(ruling.last_notice, 1, org, notice.body)
+        ruling.notices[fresh.notice_id] = WaitingNotice(fresh, notice.receiver, notice.identity, now, now)
+
+    def _free_notices(
+        self, ruling: RulingState, notices: Sequence[StoredNotice], error: str, delay_s: float
+    ) -> None:
+        for one in notices:
+            known = ruling.notices.get(one.notice_id)
+            if known is not None:
+                known.busy_until, known.error = self._clock() + delay_s, error
+
+
+def _is_waiting(o: Object) -> bool:
+    return o.state in {ObjectState.REGISTERED, ObjectState.BATCHED}

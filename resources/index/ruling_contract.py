@@ -1,0 +1,65 @@
+"""The index as the ruler changes it, and as queries see the alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from resources.index.rule_contract import RuleIndex
+from resources.index.ruling_types import (
+    AlertChange,
+    Freshness,
+    GroupRecord,
+    Notice,
+    StoredNotice,
+    WaitingNotices,
+)
+
+
+class AlertIndex(Protocol):
+    """States of alerts, as the query API shows them."""
+
+    def group_records(self, org: str) -> list[GroupRecord]:
+        """Return the last evaluation of each group; groups of deleted rules may be among them."""
+
+    def alert_changes(self, org: str, from_ms: int, to_ms: int, limit: int) -> list[AlertChange]:
+        """List changes of states between two times (both inclusive), the newest first."""
+
+    def waiting_notices(self, org: str = "") -> list[WaitingNotices]:
+        """Count by receiver what it has yet to take; no name: of all organisations."""
+
+
+class RulerIndex(AlertIndex, RuleIndex, Protocol):
+    """Groups of rules and notifications, as `ruler` processes change them."""
+
+    def beat_ruler(self, owner: str, lease_s: float) -> list[str]:
+        """Extend the lease of a process; return all processes that live, sorted."""
+
+    def withdraw_ruler(self, owner: str) -> None:
+        """End the lease of a process: its groups are free at once."""
+
+    def claim_groups(self, owner: str, groups: Mapping[int, str]) -> list[GroupRecord]:
+        """Claim those groups (rule → organisation) whose owner does not live; return them as stored."""
+
+    def release_groups(self, owner: str, rule_ids: Sequence[int]) -> None:
+        """Free groups for others."""
+
+    def write_evaluation(
+        self, record: GroupRecord, changes: Sequence[AlertChange], notices: Sequence[Notice]
+    ) -> bool:
+        """Store an evaluation with all that follows from it; False, and nothing, if the claim was lost."""
+
+    def claim_notices(self, receiver: str, most: int, lease_s: float) -> list[StoredNotice]:
+        """Claim the oldest notices of a receiver; none while somebody sends to it, or it is put off."""
+
+    def finish_notices(self, notices: Sequence[StoredNotice]) -> None:
+        """Delete what was sent; a notice that was replaced meanwhile waits again."""
+
+    def put_off_notices(self, notices: Sequence[StoredNotice], error: str, delay_s: float) -> None:
+        """Let a receiver that took nothing rest."""
+
+    def forget_ruling(self, live: Sequence[int], group_s: float, change_s: float, notice_s: float) -> int:
+        """Delete what is too old: groups that do not live, changes, notices; return how many notices."""
+
+    def freshness(self, orgs: Sequence[str], window_s: float) -> list[Freshness]:
+        """Measure how long arrivals of the last `window_s` took, or wait; nothing for who sent nothing."""

@@ -1,0 +1,199 @@
+-- Groups of alert rules, their owners, and notifications.
+
+-- name: beat_ruler
+INSERT INTO lakerunner.ruler_process (owner, lease_until)
+VALUES (%(owner)s, now() + make_interval(secs => %(lease_s)s))
+ON CONFLICT (owner) DO UPDATE SET lease_until = excluded.lease_until;
+
+-- name: forget_rulers
+DELETE FROM lakerunner.ruler_process
+WHERE lease_until < now() - interval '1 hour';
+
+-- name: withdraw_ruler
+DELETE FROM lakerunner.ruler_process
+WHERE owner = %(owner)s;
+
+-- name: live_rulers
+SELECT owner FROM lakerunner.ruler_process
+WHERE lease_until > now()
+ORDER BY owner;
+
+-- name: add_ruler_groups
+INSERT INTO lakerunner.ruler_group (rule_id, org_id)
+SELECT
+    wanted.rule_id,
+    wanted.org_id
+FROM unnest(%(rules)s::bigint[], %(orgs)s::text[]) AS wanted (rule_id, org_id)
+ON CONFLICT (rule_id) DO NOTHING;
+
+-- Only what nobody holds is claimed; rows are locked in order, so that two processes do not wait for each other.
+
+-- name: claim_ruler_groups
+UPDATE lakerunner.ruler_group
+SET owner = %(owner)s, token = token + 1, changed_at = now()
+WHERE
+    rule_id IN (
+        SELECT free.rule_id FROM lakerunner.ruler_group AS free
+        WHERE
+            free.rule_id = any(%(rules)s)
+            AND NOT EXISTS (
+                SELECT 1 FROM lakerunner.ruler_process AS other
+                WHERE other.owner = free.owner AND other.lease_until > now()
+            )
+        ORDER BY free.rule_id
+        FOR UPDATE OF free SKIP LOCKED
+    )
+RETURNING
+    rule_id,
+    org_id,
+    owner,
+    token,
+    version,
+    evaluated_ms,
+    coalesce(extract(EPOCH FROM finished_at), 0)::float8 AS finished_s,
+    duration_s,
+    delay_s,
+    missed,
+    error,
+    state;
+
+-- name: release_ruler_groups
+UPDATE lakerunner.ruler_group
+SET owner = ''
+WHERE owner = %(owner)s AND rule_id = any(%(rules)s);
+
+-- name: write_evaluation
+UPDATE lakerunner.ruler_group
+SET
+    version = %(version)s, evaluated_ms = %(evaluated_ms)s, finished_at = now(), duration_s = %(duration_s)s,
+    delay_s = %(delay_s)s, missed = %(missed)s, error = %(error)s, state = %(state)s, changed_at = now()
+WHERE rule_id = %(rule_id)s AND owner = %(owner)s AND token = %(token)s;
+
+-- name: add_alert_changes
+INSERT INTO lakerunner.alert_change (org_id, rule_id, alert, labels, state, value, at_ms)
+SELECT
+    %(org)s,
+    %(rule_id)s,
+    change.alert,
+    change.labels,
+    change.state,
+    change.value,
+    change.at_ms
+FROM jsonb_to_recordset(%(changes)s)
+    AS change (alert text, labels jsonb, state text, value text, at_ms bigint);
+
+-- name: add_alert_notices
+INSERT INTO lakerunner.alert_notice AS waiting (receiver, identity, org_id, body)
+SELECT
+    notice.receiver,
+    notice.identity,
+    %(org)s,
+    notice.body
+FROM jsonb_to_recordset(%(notices)s) AS notice (receiver text, identity text, body jsonb)
+ON CONFLICT (receiver, identity) DO UPDATE SET body = excluded.body, revision = waiting.revision + 1;
+
+-- name: ruler_groups
+SELECT
+    rule_id,
+    org_id,
+    owner,
+    token,
+    version,
+    evaluated_ms,
+    coalesce(extract(EPOCH FROM finished_at), 0)::float8 AS finished_s,
+    duration_s,
+    delay_s,
+    missed,
+    error,
+    state
+FROM lakerunner.ruler_group
+WHERE org_id = %(org)s
+ORDER BY rule_id;
+
+-- name: alert_changes
+SELECT
+    rule_id,
+    alert,
+    labels,
+    state,
+    value,
+    at_ms
+FROM lakerunner.alert_change
+WHERE org_id = %(org)s AND at_ms BETWEEN %(from_ms)s AND %(to_ms)s
+ORDER BY at_ms DESC, change_id DESC
+LIMIT %(limit)s;
+
+-- name: lock_receiver
+SELECT pg_try_advisory_xact_lock(hashtextextended('lakerunner.alert_notice ' || %(receiver)s, 0)) AS locked;
+
+-- name: claim_alert_notices
+UPDATE lakerunner.alert_notice
+SET busy_until = now() + make_interval(secs => %(lease_s)s), attempts = attempts + 1
+WHERE
+    notice_id IN (
+        SELECT waiting.notice_id FROM lakerunner.alert_notice AS waiting
+        WHERE
+            waiting.receiver = %(receiver)s
+            AND NOT EXISTS (
+                SELECT 1 FROM lakerunner.alert_notice AS busy
+                WHERE busy.receiver = %(receiver)s AND busy.busy_until > now()
+            )
+        ORDER BY waiting.notice_id
+        LIMIT %(most)s
+    )
+RETURNING notice_id, revision, org_id, body, attempts;
+
+-- name: finish_alert_notices
+DELETE FROM lakerunner.alert_notice AS sent
+USING unnest(%(ids)s::bigint[], %(revisions)s::integer[]) AS done (notice_id, revision)
+WHERE sent.notice_id = done.notice_id AND sent.revision = done.revision;
+
+-- name: free_alert_notices
+UPDATE lakerunner.alert_notice
+SET busy_until = now() + make_interval(secs => %(delay_s)s), error = %(error)s
+WHERE notice_id = any(%(ids)s);
+
+-- name: waiting_notices
+SELECT
+    receiver,
+    count(*) AS waiting,
+    extract(EPOCH FROM now() - min(created_at))::float8 AS oldest_s,
+    max(attempts) AS attempts,
+    (array_agg(error ORDER BY busy_until DESC))[1] AS error
+FROM lakerunner.alert_notice
+WHERE %(org)s = '' OR org_id = %(org)s
+GROUP BY receiver
+ORDER BY receiver;
+
+-- name: forget_alert_notices
+DELETE FROM lakerunner.alert_notice
+WHERE created_at < now() - make_interval(secs => %(notice_s)s);
+
+-- name: forget_alert_changes
+DELETE FROM lakerunner.alert_change
+WHERE at_ms < (extract(EPOCH FROM now()) - %(change_s)s) * 1000;
+
+-- name: forget_ruler_groups
+DELETE FROM lakerunner.ruler_group
+WHERE changed_at < now() - make_interval(secs => %(group_s)s) AND rule_id <> all(%(live)s);
+
+-- Most of the arrivals of the last minutes are visible after so long; what waits counts with its age.
+
+-- name: arrival_freshness
+SELECT
+    org_id AS org,
+    greatest(
+        percentile_disc(0.99) WITHIN GROUP (
+            ORDER BY extract(EPOCH FROM coalesce(done_at, now()) - registered_at)
+        ),
+        0
+    )::float8 AS seconds
+FROM lakerunner.raw_object
+WHERE
+    org_id = any(%(orgs)s)
+    AND signal IN ('logs', 'metrics', 'traces')
+    AND arrival_hour_ns >= (extract(EPOCH FROM now()) - 7200) * 1000000000
+    AND registered_at > now() - make_interval(secs => %(window_s)s)
+    AND state IN ('registered', 'batched', 'done')
+GROUP BY org_id
+ORDER BY org_id;
