@@ -134,6 +134,8 @@ CREATE TABLE lakerunner.partition (
     updated_at timestamptz NOT NULL DEFAULT now(),
     due_since timestamptz,
     expired_at timestamptz,
+    -- Counts what was sent alone: metrics that are derived from metrics must not make themselves due.
+    sent_version bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (org_id, signal, frequency_ms, start_ns)
 );
 -- A partition is due when what it is built from changed; the first such change is remembered.
@@ -443,3 +445,17 @@ CREATE TABLE lakerunner.alert_notice (
 );
 CREATE INDEX alert_notice_order ON lakerunner.alert_notice (receiver, notice_id);
 CREATE INDEX alert_notice_busy ON lakerunner.alert_notice (receiver, busy_until);
+-- Hours of a signal that metrics were derived from by rules, as the newest derivation left them. A rule may stand
+-- for an hour only while `source_version` is the `sent_version` of the partition that it was derived from.
+
+CREATE TABLE lakerunner.rule_hour (
+    org_id text NOT NULL REFERENCES lakerunner.organization,
+    signal text NOT NULL CHECK (signal IN ('logs', 'metrics', 'traces')),
+    hour_ns bigint NOT NULL,
+    rule_id bigint NOT NULL,
+    version integer NOT NULL,
+    source_version bigint NOT NULL,
+    eligible boolean NOT NULL,
+    rows bigint NOT NULL CHECK (rows >= 0),
+    PRIMARY KEY (org_id, signal, hour_ns, rule_id)
+);

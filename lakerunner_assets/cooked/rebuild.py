@@ -19,6 +19,7 @@ from lakerunner_assets.cooked.units import decode_answer, encode
 from lakerunner_assets.publish import HourChange, changes, rebuilt_publication
 from lakerunner_assets.run_context import RunContext, abandon
 from lakerunner_assets.task_results import Answer, Fault, ObjectAnswer
+from resources.index.claims import within_bytes
 from resources.index.types import (
     BatchKind,
     BatchPlan,
@@ -27,7 +28,6 @@ from resources.index.types import (
     PublishConflictError,
     RawObject,
     Segment,
-    within_bytes,
 )
 from resources.lake.frequency import AS_SENT
 from resources.lake.layout import Signal

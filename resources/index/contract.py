@@ -12,6 +12,7 @@ from typing import Protocol
 
 from resources.index.job_types import JobLimits, QueryJob
 from resources.index.rule_contract import RuleIndex
+from resources.index.rule_types import CoverageQuery, RuleHour
 from resources.index.ruling_contract import AlertIndex
 from resources.index.sweeping_types import (
     Aging,
@@ -87,6 +88,9 @@ class TierIndex(Protocol):
         Without `dataset`, quarantined rows and side data are not in it.
         """
 
+    def rule_hours(self, org: str, signal: Signal, start_ns: int, end_ns: int) -> list[RuleHour]:
+        """List the rules that hours from `start_ns` to before `end_ns` were derived by, by hour and id."""
+
 
 class MetadataIndex(Protocol):
     """Descriptions of metric families, kept per organisation."""
@@ -140,6 +144,7 @@ class QueryIndex(KeyIndex, MetadataIndex, JobRequestIndex, RuleIndex, AlertIndex
         questions: Sequence[SegmentQuery],
         tiers: TierQuery | None = None,
         counted: CountQuery | None = None,
+        coverage: Sequence[CoverageQuery] = (),
     ) -> Snapshot:
         """Answer all questions of one query as of one moment; `counted` is for those that are explained.
 

@@ -81,6 +81,21 @@ class RulesChangedError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
+class RuleHour:
+    """Rule by which the metrics of an hour were derived."""
+
+    hour_ns: int
+    rule_id: int
+    version: int
+    source_version: int
+    """`Partition.sent_version` of the hour that was read."""
+    eligible: bool
+    """False where the metric may not stand for its source: labels overflowed, or an event had no value."""
+    rows: int
+    """Samples of the rule in this hour."""
+
+
+@dataclass(frozen=True, slots=True)
 class CoverageQuery:
     """Question in which hours of `(start_ns, end_ns]` a derived metric may not stand for its source."""
 

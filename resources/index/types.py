@@ -6,11 +6,11 @@ here knows SQL, Dagster or Spark.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import accumulate
 
+from resources.index.rule_types import RuleGaps, RuleHour
 from resources.lake.layout import Signal
 
 
@@ -288,7 +288,9 @@ class Publication:
     built: tuple[BuiltPartition, ...] = ()
     """Rollups only: their partitions are bumped like `hours`, if they still have the expected versions."""
     materialized: tuple[Signal, BuiltPartition] | None = None
-    """Derived metrics only: the hour they are derived from, whose sources are it and both neighbours."""
+    """Derived metrics only: the hour they are derived from, whose sources are it and its neighbours."""
+    rule_hours: tuple[RuleHour, ...] = ()
+    """Derived metrics only: the rules that this hour was derived by; they replace those of before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +306,8 @@ class Partition:
     """True if its sources changed since it was built."""
     expired: bool = False
     """True if its segments were deleted because of their age; its version still stands for what they held."""
+    sent_version: int = 0
+    """Version of what was sent alone, without what is derived from it or from others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,6 +377,8 @@ class Snapshot:
     """Reason why these are not the answers of now: they were remembered; empty: they are."""
     live: int | None = None
     """Live segments of the dataset; None where nobody counted them."""
+    gaps: tuple[RuleGaps, ...] = ()
+    """Hours that rules do not cover, one entry for each rule that was asked about, in that order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,10 +446,3 @@ class Backlog:
     dead_letters: int
     outbox_messages: int
     outbox_oldest_s: float
-
-
-def within_bytes(batches: Sequence[tuple[int, int]], max_bytes: int) -> list[int]:
-    """Return the first batches that fit together, and at least one however large it is."""
-    totals = accumulate(size for _, size in batches)
-    fitting = [batch_id for (batch_id, _), total in zip(batches, totals, strict=True) if total <= max_bytes]
-    return fitting or [batch_id for batch_id, _ in batches[:1]]

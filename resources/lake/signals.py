@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from resources.lake.frequency import ROLLUPS, TEN_SECONDS, Rollup, rollup_of
+from resources.lake.frequency import ROLLUPS, Rollup, rollup_of
 from resources.lake.layout import Signal
 from resources.lake.retention import RAW, SEGMENTS, TIERS
 from resources.lake.timecut import MINUTE_NS
 
-MATERIALIZED_MS = TEN_SECONDS
-"""Frequency of the partitions that say which hours of a signal have metrics derived from them."""
+MATERIALIZED_MS = 1
+"""Frequency of the partitions that say which hours of a signal have metrics derived from them.
+
+No tier has it: metrics are derived from metrics, too, whose rollups of ten seconds are partitions already.
+"""
 MATERIALIZED_DATASET = "materialized"
 MARGIN_NS = 5 * MINUTE_NS
-"""Time at both ends of an hour whose records the neighbouring hours are derived from, too."""
+"""Margin of the traces: requests over the end of an hour are paired from both sides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ class SignalFacts:
     """Tiers that have a retention of their own."""
     is_materialized: bool
     """True if metrics are derived from it, hour by hour."""
+    margin_ns: int
+    """Time at both ends of an hour whose records its neighbours are derived from, too."""
     has_samples: bool
     """True if records are samples of series: segments have a series table and scaled values."""
     otlp_request: str
@@ -60,6 +65,7 @@ FACTS: dict[Signal, SignalFacts] = {
         rollups=(),
         tiers=(RAW, SEGMENTS),
         is_materialized=False,
+        margin_ns=0,
         has_samples=False,
         otlp_request="LogsRequest",
         otlp_root="ResourceLogs",
@@ -70,6 +76,7 @@ FACTS: dict[Signal, SignalFacts] = {
         rollups=ROLLUPS,
         tiers=TIERS,
         is_materialized=False,
+        margin_ns=0,
         has_samples=True,
         otlp_request="MetricsRequest",
         otlp_root="ResourceMetrics",
@@ -82,6 +89,7 @@ FACTS: dict[Signal, SignalFacts] = {
         rollups=(),
         tiers=(RAW, SEGMENTS),
         is_materialized=True,
+        margin_ns=MARGIN_NS,
         has_samples=False,
         otlp_request="TraceRequest",
         otlp_root="ResourceSpans",
@@ -90,6 +98,6 @@ FACTS: dict[Signal, SignalFacts] = {
 }
 
 
-def dataset_of(signal: Signal, frequency_ms: int) -> str:
+def dataset_of(frequency_ms: int) -> str:
     """Return the dataset of a partition that is built from others."""
-    return rollup_of(frequency_ms).dataset if FACTS[signal].rollups else MATERIALIZED_DATASET
+    return MATERIALIZED_DATASET if frequency_ms == MATERIALIZED_MS else rollup_of(frequency_ms).dataset

@@ -26,6 +26,7 @@ from resources.lake.currency import current_partitions
 from resources.lake.frequency import AS_SENT, DAY, FIVE_MINUTES, MINUTE, ROLLUPS, TEN_SECONDS, rollup_of
 from resources.lake.frequency import HOUR as HOUR_MS
 from resources.lake.layout import Signal
+from resources.lake.signals import MATERIALIZED_MS
 from resources.lake.timecut import DAY_NS, HOUR_NS
 
 DAY_START = 20_458 * DAY_NS
@@ -335,7 +336,7 @@ def spans(index: Index, number: int, hour: int, first_s: int, last_s: int) -> No
 
 
 def due_hours(index: Index) -> list[int]:
-    return sorted(due.start_ns for due in index.due_partitions(Signal.TRACES, TEN_SECONDS))
+    return sorted(due.start_ns for due in index.due_partitions(Signal.TRACES, MATERIALIZED_MS))
 
 
 def derived(index: Index, built_from: dict[int, int], expected: int = 0, **more: object) -> Publication:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from resources.index.contract import Deliver
-from resources.index.dependents import changed_partitions, dependents
+from resources.index.dependents import changed_partitions, dependents, is_sent, source_window
 from resources.index.memory.batches import Batches
 from resources.index.memory.state import Object, StoredSegment, Version
 from resources.index.memory.tiers import Tiers
@@ -23,7 +23,6 @@ from resources.index.types import (
 from resources.lake.frequency import AS_SENT, rollup_of
 from resources.lake.layout import Signal
 from resources.lake.signals import MATERIALIZED_MS
-from resources.lake.timecut import HOUR_NS
 
 
 class Publishing(Batches, Tiers):
@@ -126,32 +125,36 @@ class Publishing(Batches, Tiers):
     def _bump(self, publication: Publication, start: int) -> int:
         found = self._version(publication, publication.frequency_ms, start)
         found.version += 1
+        found.sent += is_sent(publication)
         return found.version
 
     def _note_built(self, publication: Publication, built: BuiltPartition) -> None:
         rollup = rollup_of(publication.frequency_ms)
         claim = publication.claim
         mine = self._version(publication, publication.frequency_ms, built.start_ns)
-        source = (claim.org, claim.signal, rollup.source_ms)
-        self._note_sources(mine, built, source, (0, rollup.partition_ns))
+        window = (built.start_ns, built.start_ns + rollup.partition_ns)
+        found = self._sources((claim.org, claim.signal, rollup.source_ms), window)
+        self._note_sources(mine, built, {start: each.version for start, each in found.items()})
 
     def _note_materialized(self, publication: Publication, signal: Signal, built: BuiltPartition) -> None:
         mine = self._materialized(publication, signal, built)
         mine.version += 1
-        source = (publication.claim.org, signal, AS_SENT)
-        self._note_sources(mine, built, source, (-HOUR_NS, 2 * HOUR_NS))
+        org = publication.claim.org
+        found = self._sources((org, signal, AS_SENT), source_window(signal, built.start_ns))
+        self._note_sources(mine, built, {start: each.sent for start, each in found.items()})
+        self._state.rule_hours[org, signal, built.start_ns] = publication.rule_hours
 
-    def _note_sources(
-        self, mine: Version, built: BuiltPartition, source: tuple[str, Signal, int], window: tuple[int, int]
-    ) -> None:
-        low, high = (built.start_ns + distance for distance in window)
-        current = {
-            key[3]: found.version
+    def _sources(self, source: tuple[str, Signal, int], window: tuple[int, int]) -> dict[int, Version]:
+        low, high = window
+        return {
+            key[3]: found
             for key, found in self._state.versions.items()
-            if key[:3] == source and low <= key[3] < high and found.version > 0
+            if key[:3] == source and low <= key[3] < high
         }
+
+    def _note_sources(self, mine: Version, built: BuiltPartition, versions: dict[int, int]) -> None:
         mine.built_from = dict(built.built_from)
-        if current == mine.built_from:
+        if {start: version for start, version in versions.items() if version > 0} == mine.built_from:
             mine.due_at = None
         elif mine.due_at is None:
             mine.due_at = self._clock()

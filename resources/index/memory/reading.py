@@ -119,7 +119,7 @@ class Reading(MemoryPart):
 
 def partition_of(key: tuple[str, Signal, int, int], found: Version) -> Partition:
     due = found.due_at is not None
-    return Partition(*key, found.version, dict(found.built_from), 0, due, found.expired)
+    return Partition(*key, found.version, dict(found.built_from), 0, due, found.expired, found.sent)
 
 
 def _sorted(segments: Iterable[Segment], *, names: bool) -> list[Segment]:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from resources.index.rule_types import RuleKind, StoredRule
+from resources.index.rule_types import RuleHour, RuleKind, StoredRule
 from resources.index.ruling_types import AlertChange, GroupRecord, StoredNotice
 from resources.index.types import (
     ApiKey,
@@ -67,6 +67,7 @@ class Batch:
 @dataclass(slots=True)
 class Version:
     version: int = 0
+    sent: int = 0
     built_from: dict[int, int] = field(default_factory=dict)
     due_at: float | None = None
     expired: bool = False
@@ -122,6 +123,8 @@ class State:
     segments: dict[str, StoredSegment] = field(default_factory=dict)
     versions: dict[tuple[str, Signal, int, int], Version] = field(default_factory=dict)
     """Versions by organisation, signal, frequency and start."""
+    rule_hours: dict[tuple[str, Signal, int], tuple[RuleHour, ...]] = field(default_factory=dict)
+    """Rules by organisation, signal and hour."""
     offsets: dict[tuple[str, str, int], int] = field(default_factory=dict)
     dead: list[DeadLetter] = field(default_factory=list)
     outbox: list[tuple[float, OutboxMessage]] = field(default_factory=list)

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from resources.index.memory.reading import Reading, partition_of, without_long
 from resources.index.memory.state import MemoryPart, StoredSegment
+from resources.index.rule_types import CoverageQuery, RuleGaps, RuleHour
 from resources.index.sweeping_types import OrphanNumbers, TierNumbers, TierStatus
 from resources.index.types import (
     BatchState,
@@ -24,9 +25,9 @@ from resources.index.types import (
     TierView,
     WholeSegment,
 )
-from resources.lake.frequency import DAY, rollup_of
+from resources.lake.frequency import AS_SENT, DAY, rollup_of
 from resources.lake.layout import Signal
-from resources.lake.signals import dataset_of
+from resources.lake.signals import MATERIALIZED_MS, dataset_of
 from resources.lake.timecut import DAY_NS, HOUR_NS
 
 Tier: TypeAlias = tuple[str, Signal, str]
@@ -44,7 +45,7 @@ class TierStatusDesk(MemoryPart):
                 over_at = (start_ns + DAY_NS) / 1e9 if frequency_ms == DAY else 0.0
                 if over_at <= self._clock():
                     since = max(version.due_at, over_at)
-                    due[org, signal, dataset_of(signal, frequency_ms)].append(self._clock() - since)
+                    due[org, signal, dataset_of(frequency_ms)].append(self._clock() - since)
         tiers = sorted(segments.keys() | due.keys(), key=lambda tier: (tier[0], tier[1].value, tier[2]))
         return TierStatus(
             tuple(self._numbers(tier, segments[tier], due[tier]) for tier in tiers), self._orphans()
@@ -83,6 +84,7 @@ class Tiers(Reading):
         questions: Sequence[SegmentQuery],
         tiers: TierQuery | None = None,
         counted: CountQuery | None = None,
+        coverage: Sequence[CoverageQuery] = (),
     ) -> Snapshot:
         with self._one_at_a_time:
             return Snapshot(
@@ -91,7 +93,45 @@ class Tiers(Reading):
                     tiers.org, tiers.signal, tiers.frequencies_ms, tiers.start_ns, tiers.end_ns, tiers.dataset
                 ),
                 live=None if counted is None else self._count(counted),
+                gaps=tuple(gaps for asked in coverage for gaps in self._gaps(asked)),
             )  # fmt: skip
+
+    def _gaps(self, asked: CoverageQuery) -> list[RuleGaps]:
+        state = self._state
+        hours = sorted(
+            (start, found)
+            for (org, signal, frequency_ms, start), found in state.versions.items()
+            if (org, signal, frequency_ms) == (asked.org, asked.signal, AS_SENT)
+            and found.sent > 0
+            and asked.start_ns - HOUR_NS < start < asked.end_ns
+        )
+        expired = {
+            start
+            for start, found in hours
+            for metrics in (state.versions.get((asked.org, Signal.METRICS, AS_SENT, start)),)
+            if found.expired or (metrics is not None and metrics.expired)
+        }
+        built = {
+            (start, each.rule_id, each.version)
+            for start, found in hours
+            for each in state.rule_hours.get((asked.org, asked.signal, start), ())
+            if each.eligible and each.source_version == found.sent and start not in expired
+        }
+        return [
+            RuleGaps(rule, tuple(start for start, _ in hours if (start, rule, version) not in built))
+            for rule, version in asked.rules
+        ]
+
+    def rule_hours(self, org: str, signal: Signal, start_ns: int, end_ns: int) -> list[RuleHour]:
+        return sorted(
+            (
+                each
+                for (o, s, hour), rules in self._state.rule_hours.items()
+                if (o, s) == (org, signal) and start_ns <= hour < end_ns
+                for each in rules
+            ),
+            key=lambda each: (each.hour_ns, each.rule_id),
+        )
 
     def _count(self, counted: CountQuery) -> int:
         return sum(1 for s in self._live() if (s.org, s.dataset) == (counted.org, counted.dataset))
@@ -216,7 +256,7 @@ class Tiers(Reading):
 
 
 def _partition_ns(frequency_ms: int) -> int:
-    return rollup_of(frequency_ms).partition_ns if frequency_ms else HOUR_NS
+    return HOUR_NS if frequency_ms in {AS_SENT, MATERIALIZED_MS} else rollup_of(frequency_ms).partition_ns
 
 
 def _overlaps(segment: Segment, start_ns: int, end_ns: int) -> bool:

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
+from resources.index.claims import within_bytes
 from resources.index.contract import Grouping
 from resources.index.postgres.connections import Connection, IndexDeadlockError, PostgresPart, storable
 from resources.index.statements import load
@@ -20,7 +21,6 @@ from resources.index.types import (
     PendingObject,
     PublishConflictError,
     RawObject,
-    within_bytes,
 )
 from resources.lake.layout import Signal
 

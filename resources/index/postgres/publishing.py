@@ -16,7 +16,7 @@ from typing import Any
 from psycopg import DataError, IntegrityError
 
 from resources.index.contract import Deliver
-from resources.index.dependents import changed_partitions, dependents
+from resources.index.dependents import changed_partitions, dependents, is_sent, source_window
 from resources.index.postgres.connections import Connection, IndexDeadlockError, PostgresPart, storable
 from resources.index.statements import load
 from resources.index.types import (
@@ -27,8 +27,9 @@ from resources.index.types import (
     Segment,
 )
 from resources.lake.frequency import AS_SENT, rollup_of
+from resources.lake.layout import Signal
 from resources.lake.signals import MATERIALIZED_MS
-from resources.lake.timecut import HOUR_NS, dateint, hour_of_day
+from resources.lake.timecut import dateint, hour_of_day
 
 SQL = load("publish")
 DAY_WIDTH_NS = 24 * 3600 * 1_000_000_000
@@ -160,7 +161,8 @@ STEPS = (
 def _bump(connection: Connection, publication: Publication) -> dict[int, int]:
     versions: dict[int, int] = {}
     for start in changed_partitions(publication):
-        row = connection.execute(SQL["bump_partition"], _partition(publication, start)).fetchone()
+        values = {**_partition(publication, start), "sent": is_sent(publication)}
+        row = connection.execute(SQL["bump_partition"], values).fetchone()
         if row is None:
             raise PublishConflictError(f"partition {start} vanished while it was locked")
         versions[start] = row["version"]
@@ -177,26 +179,29 @@ def _bump(connection: Connection, publication: Publication) -> dict[int, int]:
 def _note_built(connection: Connection, publication: Publication, built: BuiltPartition) -> None:
     rollup = rollup_of(publication.frequency_ms)
     scope = _partition(publication, built.start_ns)
-    _note_sources(connection, scope, built, rollup.source_ms, (0, rollup.partition_ns))
+    sources = {**scope, "frequency_ms": rollup.source_ms}
+    sources.update(from_ns=built.start_ns, to_ns=built.start_ns + rollup.partition_ns)
+    _note_sources(connection, scope, built, connection.execute(SQL["source_versions"], sources).fetchall())
 
 
 def _note_materialized(connection: Connection, publication: Publication, built: BuiltPartition) -> None:
     scope = _materialized(publication)
-    connection.execute(SQL["bump_partition"], scope)
-    _note_sources(connection, scope, built, AS_SENT, (-HOUR_NS, 2 * HOUR_NS))
+    connection.execute(SQL["bump_partition"], {**scope, "sent": False})
+    low, high = source_window(Signal(scope["signal"]), built.start_ns)
+    sources = {**scope, "frequency_ms": AS_SENT, "from_ns": low, "to_ns": high}
+    _note_sources(connection, scope, built, connection.execute(SQL["sent_versions"], sources).fetchall())
+    connection.execute(SQL["drop_rule_hours"], {**scope, "hour_ns": built.start_ns})
+    for hour in publication.rule_hours:
+        connection.execute(SQL["insert_rule_hour"], {**scope, **asdict(hour)})
 
 
 def _note_sources(
     connection: Connection,
     scope: Mapping[str, Any],
     built: BuiltPartition,
-    source_ms: int,
-    window: tuple[int, int],
+    rows: Sequence[Mapping[str, Any]],
 ) -> None:
     """Record what the partition was built from; it stays due if that has changed since planning."""
-    low, high = (built.start_ns + distance for distance in window)
-    sources = {**scope, "frequency_ms": source_ms, "from_ns": low, "to_ns": high}
-    rows = connection.execute(SQL["source_versions"], sources).fetchall()
     current = {row["start_ns"]: row["version"] for row in rows} == dict(built.built_from)
     text = json.dumps({str(start): version for start, version in sorted(built.built_from.items())})
     connection.execute(SQL["note_built"], {**scope, "built_from": text, "current": current})

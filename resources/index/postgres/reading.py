@@ -65,4 +65,5 @@ def partition_of(row: dict[str, Any]) -> Partition:
         row["updated_at_ns"],
         row["due"],
         row["expired"],
+        row["sent_version"],
     )

@@ -17,6 +17,7 @@ from psycopg.rows import DictRow
 
 from resources.index.postgres.connections import Connection, PostgresPart
 from resources.index.postgres.reading import partition_of, segment_of
+from resources.index.rule_types import CoverageQuery, RuleGaps
 from resources.index.statements import load
 from resources.index.types import (
     CountQuery,
@@ -54,6 +55,7 @@ class Snapshots(PostgresPart):
         questions: Sequence[SegmentQuery],
         tiers: TierQuery | None = None,
         counted: CountQuery | None = None,
+        coverage: Sequence[CoverageQuery] = (),
     ) -> Snapshot:
         distinct = list(dict.fromkeys(questions))
         with self._transaction() as connection:
@@ -63,12 +65,18 @@ class Snapshots(PostgresPart):
                 found = {question: _find(connection, question, rows) for question in distinct}
                 seen = None if tiers is None else _see(connection, tiers)
                 count = None if counted is None else _count(connection, counted)
+                uncovered = [_ask_coverage(connection, asked) for asked in coverage]
                 connection.commit()
             segments = {question: tuple(cursor.fetchall()) for question, cursor in found.items()}
             return Snapshot(
                 tuple(segments[question] for question in questions),
                 TierView((), ()) if seen is None else _view(*seen),
                 live=None if count is None else int(count.fetchall()[0]["count"]),
+                gaps=tuple(
+                    gaps
+                    for asked, cursor in zip(coverage, uncovered, strict=True)
+                    for gaps in _gaps(asked, cursor)
+                ),
             )
 
     def survey(
@@ -155,6 +163,25 @@ def _find(connection: Connection, question: SegmentQuery, rows: SegmentRows) -> 
 
 def _count(connection: Connection, counted: CountQuery) -> Cursor:
     return connection.execute(SEGMENTS["count_segments"], {"org": counted.org, "dataset": counted.dataset})
+
+
+def _ask_coverage(connection: Connection, asked: CoverageQuery) -> Cursor:
+    values = {
+        "org": asked.org,
+        "signal": asked.signal.value,
+        "rule_ids": [rule for rule, _ in asked.rules],
+        "versions": [version for _, version in asked.rules],
+        "start_ns": asked.start_ns,
+        "end_ns": asked.end_ns,
+    }
+    return connection.execute(TIERS["rule_gaps"], values)
+
+
+def _gaps(asked: CoverageQuery, found: Cursor) -> list[RuleGaps]:
+    hours: dict[int, list[int]] = {rule: [] for rule, _ in asked.rules}
+    for row in found.fetchall():
+        hours[row["rule_id"]].append(row["start_ns"])
+    return [RuleGaps(rule, tuple(hours[rule])) for rule, _ in asked.rules]
 
 
 def _live_ids(connection: Connection, question: SegmentQuery, most: int) -> tuple[str, ...] | None:

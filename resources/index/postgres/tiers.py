@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from resources.index.postgres.connections import PostgresPart
+from resources.index.rule_types import RuleHour
 from resources.index.statements import load
 from resources.index.sweeping_types import OrphanNumbers, TierNumbers, TierStatus
 from resources.index.types import DuePartition, LiveSegment
@@ -39,7 +40,7 @@ class TierStatusDesk(PostgresPart):
 def _named(row: Mapping[str, Any]) -> dict[str, Any]:
     """Name the dataset: partitions are rows by frequency, segments by dataset."""
     rest = {name: value for name, value in row.items() if name != "frequency_ms"}
-    return {**rest, "dataset": dataset_of(Signal(row["signal"]), row["frequency_ms"])}
+    return {**rest, "dataset": dataset_of(row["frequency_ms"])}
 
 
 SQL = load("tiers")
@@ -53,6 +54,10 @@ class Tiers(PostgresPart):
             DuePartition(row["org_id"], signal, row["frequency_ms"], row["start_ns"], row["due_s"])
             for row in self._rows(SQL["due_partitions"], values)
         ]
+
+    def rule_hours(self, org: str, signal: Signal, start_ns: int, end_ns: int) -> list[RuleHour]:
+        values = {"org": org, "signal": signal.value, "start_ns": start_ns, "end_ns": end_ns}
+        return [RuleHour(**row) for row in self._rows(SQL["rule_hours"], values)]
 
     def put_off(
         self, org: str, signal: Signal, frequency_ms: int, starts: Sequence[int], *, ever: bool

@@ -22,7 +22,10 @@ FOR UPDATE;
 
 -- name: bump_partition
 UPDATE lakerunner.partition
-SET version = version + 1, updated_at = now()
+SET
+    version = version + 1,
+    sent_version = sent_version + CASE WHEN %(sent)s THEN 1 ELSE 0 END,
+    updated_at = now()
 WHERE
     org_id = %(org)s
     AND signal = %(signal)s
@@ -44,6 +47,32 @@ WHERE
     AND start_ns >= %(from_ns)s
     AND start_ns < %(to_ns)s
     AND version > 0;
+
+-- name: sent_versions
+-- As `source_versions`, for metrics that are derived from records.
+SELECT
+    start_ns,
+    sent_version AS version
+FROM lakerunner.partition
+WHERE
+    org_id = %(org)s
+    AND signal = %(signal)s
+    AND frequency_ms = %(frequency_ms)s
+    AND start_ns >= %(from_ns)s
+    AND start_ns < %(to_ns)s
+    AND sent_version > 0;
+
+-- name: drop_rule_hours
+DELETE FROM lakerunner.rule_hour
+WHERE org_id = %(org)s AND signal = %(signal)s AND hour_ns = %(hour_ns)s;
+
+-- name: insert_rule_hour
+INSERT INTO lakerunner.rule_hour
+(org_id, signal, hour_ns, rule_id, version, source_version, eligible, rows)
+VALUES
+(
+    %(org)s, %(signal)s, %(hour_ns)s, %(rule_id)s, %(version)s, %(source_version)s, %(eligible)s, %(rows)s
+);
 
 -- name: note_built
 UPDATE lakerunner.partition

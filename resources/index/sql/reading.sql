@@ -202,7 +202,8 @@ SELECT
     built_from,
     (extract(EPOCH FROM updated_at) * 1e9)::bigint AS updated_at_ns,
     due_since IS NOT NULL AS due,
-    expired_at IS NOT NULL AS expired
+    expired_at IS NOT NULL AS expired,
+    sent_version
 FROM lakerunner.partition
 WHERE org_id = %(org)s AND signal = %(signal)s AND frequency_ms = %(frequency_ms)s
 ORDER BY start_ns;

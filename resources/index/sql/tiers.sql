@@ -11,7 +11,8 @@ SELECT
     built_from,
     (extract(EPOCH FROM updated_at) * 1e9)::bigint AS updated_at_ns,
     due_since IS NOT NULL AS due,
-    expired_at IS NOT NULL AS expired
+    expired_at IS NOT NULL AS expired,
+    sent_version
 FROM lakerunner.partition
 WHERE
     org_id = %(org)s
@@ -185,3 +186,47 @@ WHERE segment_id IN (
     ORDER BY segment_id
     FOR UPDATE
 );
+
+-- name: rule_hours
+SELECT
+    hour_ns,
+    rule_id,
+    version,
+    source_version,
+    eligible,
+    rows
+FROM lakerunner.rule_hour
+WHERE
+    org_id = %(org)s
+    AND signal = %(signal)s
+    AND hour_ns >= %(start_ns)s
+    AND hour_ns < %(end_ns)s
+ORDER BY hour_ns, rule_id;
+
+-- name: rule_gaps
+-- Hours with records, now or once, that a rule was not built for from what is there now.
+SELECT
+    w.rule_id,
+    p.start_ns
+FROM lakerunner.partition AS p
+CROSS JOIN unnest(%(rule_ids)s::bigint[], %(versions)s::integer[]) AS w (rule_id, version)
+LEFT JOIN lakerunner.rule_hour AS h
+    ON
+        p.org_id = h.org_id
+        AND p.signal = h.signal
+        AND p.start_ns = h.hour_ns
+        AND w.rule_id = h.rule_id
+        AND w.version = h.version
+        AND p.sent_version = h.source_version
+        AND h.eligible
+LEFT JOIN lakerunner.partition AS m
+    ON p.org_id = m.org_id AND m.signal = 'metrics' AND m.frequency_ms = 0 AND p.start_ns = m.start_ns
+WHERE
+    p.org_id = %(org)s
+    AND p.signal = %(signal)s
+    AND p.frequency_ms = 0
+    AND p.start_ns < %(end_ns)s
+    AND p.start_ns > %(start_ns)s - 3600000000000
+    AND p.sent_version > 0
+    AND (h.rule_id IS NULL OR p.expired_at IS NOT NULL OR m.expired_at IS NOT NULL)
+ORDER BY w.rule_id, p.start_ns;
