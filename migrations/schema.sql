@@ -356,6 +356,21 @@ CREATE TABLE lakerunner.query_job (
 CREATE INDEX query_job_under_way ON lakerunner.query_job (org_id) WHERE state IN ('due', 'running');
 CREATE INDEX query_job_expiry ON lakerunner.query_job (expires_at);
 
+-- Hours of a signal that metrics were derived from by rules, as the newest derivation left them. A rule may stand
+-- for an hour only while `source_version` is the `sent_version` of the partition that it was derived from.
+
+CREATE TABLE lakerunner.rule_hour (
+    org_id text NOT NULL REFERENCES lakerunner.organization,
+    signal text NOT NULL CHECK (signal IN ('logs', 'metrics', 'traces')),
+    hour_ns bigint NOT NULL,
+    rule_id bigint NOT NULL,
+    version integer NOT NULL,
+    source_version bigint NOT NULL,
+    eligible boolean NOT NULL,
+    rows bigint NOT NULL CHECK (rows >= 0),
+    PRIMARY KEY (org_id, signal, hour_ns, rule_id)
+);
+
 -- Rules of organisations: groups of recording and alert rules, and derived metrics. A name keeps its row for ever, so
 -- that a rule which was deleted and came back counts its versions on.
 
