@@ -47,6 +47,7 @@ from lakerunner_query.coordinator.engine import Admission, Engine, Limits
 from lakerunner_query.coordinator.lakeql import LakeQL
 from lakerunner_query.coordinator.lakeql_jobs import Jobs
 from lakerunner_query.coordinator.locate import KEY_CHECKS, LOOKUPS, WATCHES, Locator
+from lakerunner_query.coordinator.rules import RuleCache
 from lakerunner_query.coordinator.workers import WorkerFinder
 from lakerunner_query.serving import Counters, Respond, count_requests, handlers, respond_plain
 from resources.duckdb import DuckLimits, DuckSession
@@ -214,7 +215,7 @@ def _services(settings: Settings, index: QueryIndex, counters: Counters) -> Serv
         max_fetch_requests=settings.query_max_fetch_requests,
         features=tuple(name.strip() for name in settings.query_features.split(",") if name.strip()),
     )
-    engine = Engine(locator, dispatcher, admission, limits)
+    engine = Engine(locator, dispatcher, admission, limits, RuleCache(index))
 
     def session() -> DuckSession:
         spill = settings.data_dir / "query-api" / f"spill-{os.getpid()}"

@@ -24,6 +24,8 @@ from anyio.to_thread import run_sync
 
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.locate import Locator, Lookup
+from lakerunner_query.coordinator.rewriting import Candidates, Rewritten
+from lakerunner_query.coordinator.rules import RuleCache
 from lakerunner_query.errors import (
     EvaluationError,
     IndexUnavailableError,
@@ -34,6 +36,7 @@ from lakerunner_query.errors import (
     WorkFailedError,
 )
 from lakerunner_query.fairness import FairTurns, QueueFullError
+from lakerunner_query.plan.rewrite import ActiveRule
 from lakerunner_query.protocol.units import INDEX, Missing, Unit
 from resources.index.types import CountQuery, Segment, TierView
 
@@ -155,6 +158,8 @@ class Language(Generic[RequestT, PlanT, AnswerT, ResultT]):
     """Advice to a caller whose query takes too long."""
     is_planned_quickly: Callable[[str], bool] = lambda _: False
     """Tell whether `plan` takes less time than handing it to another thread."""
+    rewrite: Callable[[PlanT, RequestT, Sequence[ActiveRule]], Candidates | None] | None = None
+    """Find rules that may serve parts of a query; pure. None: its parts are never derived."""
 
 
 @dataclass(frozen=True)
@@ -178,6 +183,8 @@ class PreparedQuery(Generic[RequestT, PlanT, AnswerT, ResultT]):
     """Reason why the segments may not be those of now; empty: they are."""
     live: int | None = None
     """Live segments of the dataset as of the same moment; None where they were not counted."""
+    rewritten: Rewritten | None = None
+    """Parts that derived metrics may answer; None where nobody looked for any."""
 
     @property
     def missing(self) -> dict[str, Missing]:
@@ -258,9 +265,15 @@ class Engine:
     """Answers queries of every language; knows nothing of HTTP."""
 
     def __init__(
-        self, locator: Locator, dispatcher: Dispatcher, admission: Admission, limits: Limits
+        self,
+        locator: Locator,
+        dispatcher: Dispatcher,
+        admission: Admission,
+        limits: Limits,
+        rules: RuleCache | None = None,
     ) -> None:
         self._locator = locator
+        self._rules = rules
         self._dispatcher = dispatcher
         self.admission = admission
         self.limits = limits
@@ -297,11 +310,26 @@ class Engine:
             lookup = language.lookup(plan, request)
             if is_explained:
                 lookup = replace(lookup, counted=CountQuery(request.org, language.dataset))
+            candidates = await self._candidates(language, plan, request)
+            if candidates is not None:
+                lookup = candidates.extend(lookup, request.org)
             found = await self._locator.look_up(lookup, deadline)
+        segments, rewritten = found.segments, None
+        if candidates is not None:
+            segments, rewritten = candidates.settle(found)
         return PreparedQuery(
-            language, text, request, plan, found.segments, found.tiers, deadline, timeout_s,
-            now_ns or time.time_ns(), found.outdated, found.live,
+            language, text, request, plan, segments, found.tiers, deadline, timeout_s,
+            now_ns or time.time_ns(), found.outdated, found.live, rewritten,
         )  # fmt: skip
+
+    async def _candidates(
+        self, language: Language[RequestT, PlanT, AnswerT, ResultT], plan: PlanT, request: RequestT
+    ) -> Candidates | None:
+        """Find the rules that may serve the query; organisations without rules pay nothing."""
+        if self._rules is None or language.rewrite is None or not getattr(request, "rewrite", True):
+            return None
+        rules = await self._rules.find(request.org)
+        return language.rewrite(plan, request, rules) if rules else None
 
     async def run(
         self,

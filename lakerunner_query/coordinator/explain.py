@@ -44,6 +44,11 @@ def explain_segments(query: PreparedQuery[Any, Any, Any, Any], _: Cut) -> Iterat
         yield f"segments: {live} live, {live - left} pruned by time and terms, {left} may match"
 
 
+def _rewrite_lines(query: PreparedQuery[Any, Any, Any, Any]) -> Iterator[str]:
+    if query.rewritten is not None:
+        yield from query.rewritten.lines()
+
+
 def _to_fetch(segments: Sequence[Segment]) -> str:
     size = sum(segment.bytes for segment in segments)
     return f"object store: at most {size} bytes, in {len(segments)} objects, less what is in caches"
@@ -108,10 +113,15 @@ def explain_log_samples(query: LogSamplesQuery, cut: Cut) -> Iterator[str]:
     for read, found, segments in zip(plan.reads, plan.pipelines, query.segments, strict=True):
         yield from _range_lines(read, found, segments)
     yield from (f"{way}: {text}" for way, text in ways(plan.expr))
+    yield from _rewrite_lines(query)
     yield from explain_segments(query, cut)
     yield _to_fetch(query.distinct_segments)
     yield f"slices: {len(units)}"
-    yield from (_log_slice_line(unit) for unit in units if isinstance(unit, LogMetricUnit))
+    for unit in units:
+        if isinstance(unit, LogMetricUnit):
+            yield _log_slice_line(unit)
+        elif isinstance(unit, MetricUnit):
+            yield f"{_slice_line(unit)} of derived metrics"
 
 
 def _range_lines(read: LogReads, found: Improved, segments: Sequence[Segment]) -> Iterator[str]:

@@ -94,11 +94,12 @@ LOG_SAMPLES: Language[LogSamplesRequest, LogSamplesPlan, MetricAnswer, SampleRes
     plan=logql_samples.plan_log_samples,
     lookup=logql_samples.look_up_ranges,
     cut=logql_samples.cut_log_samples,
-    decode=decode_metric_answer,
+    decode=logql_samples.decode_log_samples,
     merge=logql_samples.merge_log_samples,
     explain=explain_log_samples,
     advice=logql_samples.SLOW,
     is_planned_quickly=logql_lines.is_planned_quickly,
+    rewrite=logql_samples.rewrite_log_samples,
 )
 
 SERIES: Language[SeriesRequest, tuple[Reads, ...], SeriesAnswer, Listing] = Language(

@@ -23,6 +23,7 @@ from lakerunner_query.plan.logql import ReadStreams
 from lakerunner_query.plan.promql import Reads
 from resources.index import postgres
 from resources.index.contract import QueryIndex
+from resources.index.rule_types import CoverageQuery
 from resources.index.types import ApiKey, CountQuery, MetricFamily, SegmentQuery, Snapshot, TierQuery
 from resources.lake.frequency import AS_SENT
 from resources.lake.layout import Signal
@@ -75,6 +76,8 @@ class Lookup:
     rollups: RollupLookup | None = None
     counted: CountQuery | None = None
     """Dataset whose live segments are counted, for a query that is explained."""
+    coverage: tuple[CoverageQuery, ...] = ()
+    """Rules that may serve parts of the query."""
 
 
 def rows_query(streams: ReadStreams, *, names: bool = False) -> SegmentQuery:
@@ -149,11 +152,13 @@ class Locator:
             return Snapshot(((),) * len(lookup.segments))
         if self._keeping is not None and self._replicas.touch(questions, tiers):
             self._wake.set()
-        asking = partial(self._index.snapshot, questions, tiers, lookup.counted)
+        # indexes are asked for coverage only where a rule may serve the query
+        more = (lookup.coverage,) if lookup.coverage else ()
+        asking = partial(self._index.snapshot, questions, tiers, lookup.counted, *more)
         found = await self._ask_or_recall(asking, partial(self._recall, questions, tiers), deadline)
         answers = iter(found.segments)
         segments = tuple(() if question is None else next(answers) for question in lookup.segments)
-        return Snapshot(segments, found.tiers, found.outdated, found.live)
+        return Snapshot(segments, found.tiers, found.outdated, found.live, found.gaps)
 
     def _recall(self, questions: Sequence[SegmentQuery], tiers: TierQuery | None) -> Snapshot | None:
         org = questions[0].org if questions else tiers.org if tiers else ""

@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import lru_cache
+
+import msgspec
 
 from lakerunner_query.coordinator.engine import Cut, Limits, PreparedQuery, all_at_once, step_count
 from lakerunner_query.coordinator.locate import Lookup, rows_query
 from lakerunner_query.coordinator.merge import SampleMerge, SampleResult
+from lakerunner_query.coordinator.rewriting import Candidates, metric_units, mosaic
 from lakerunner_query.errors import InvalidRequestError
 from lakerunner_query.logql.lang import parser
 from lakerunner_query.logql.lang.ast import Literal, LogQuery, SampleExpr
+from lakerunner_query.logql.lang.normal_form import normal_form
 from lakerunner_query.logql.metrics.context import LogSteps
 from lakerunner_query.plan.logql import LOGS, Nothing
 from lakerunner_query.plan.logql_samples import LogReads, log_reads
 from lakerunner_query.plan.optimise import Improved, improve_cached
+from lakerunner_query.plan.rewrite import ActiveRule, Guards
+from lakerunner_query.plan.rewrite_logql import GUARDS, rewrite_logql
 from lakerunner_query.plan.slices import LogSliceSizes, cut_log_steps, overlapping_segments
-from lakerunner_query.protocol.answers import Kind, MetricAnswer
-from lakerunner_query.protocol.units import LogMetricUnit, share_segments
+from lakerunner_query.protocol.answers import Kind, MetricAnswer, decode_metric_answer
+from lakerunner_query.protocol.units import LogMetricUnit, Unit, share_segments
+from lakerunner_query.vectors.vector import Steps
 from resources.index.types import SegmentQuery
+from resources.lake.layout import Signal
 
 NOW = "now"
 SLOW = "narrow the time range, use a larger step, or select fewer streams"
 SLICE_SIZES = LogSliceSizes()
+NS_PER_MS = 1_000_000
+EXPONENT = b"e"
+_WITH_EXPONENT = re.compile(rb"(?<=\")-?[0-9](?:\.[0-9]++)?e[-+][0-9]++(?=\")")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +49,8 @@ class LogSamplesRequest:
     step_ns: int = 0
     timeout_s: float = 0.0
     """Seconds; 0: the limit."""
+    rewrite: bool = True
+    """Derived metrics may answer parts of the query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +109,43 @@ def evaluation_times(request: LogSamplesRequest) -> LogSteps:
     return LogSteps(request.start_ns, request.step_ns, count)
 
 
+def rewrite_log_samples(
+    plan: LogSamplesPlan,
+    request: LogSamplesRequest,
+    rules: Sequence[ActiveRule],
+    guards: Guards = GUARDS,
+) -> Candidates | None:
+    """Find the rules that may serve the ranges of a query."""
+    found = rewrite_logql(plan.expr, plan.steps, rules, guards) if request.rewrite else None
+    if found is None:
+        return None
+    places = {normal_form(read.query): place for place, read in enumerate(plan.reads)}
+    steps = Steps(plan.steps.start_ns // NS_PER_MS, plan.steps.step_ns // NS_PER_MS, plan.steps.count)
+    raw = [places[case.leaf.body.form] for case in found.cases]
+    return Candidates.of(found, Signal.LOGS, steps, raw)
+
+
 def cut_log_samples(
     query: LogSamplesQuery, workers: int, limits: Limits, sizes: LogSliceSizes = SLICE_SIZES
 ) -> Cut:
-    return all_at_once(list(_slices(query, workers, limits, sizes)))
+    def of_records(first: int, behind: int) -> Iterator[Unit]:
+        steps, count = query.plan.steps, behind - first
+        run = replace(steps, start_ns=steps.start_ns + first * steps.step_ns, count=count)
+        return _slices(query, run, workers, limits, sizes)
+
+    def of_metrics(first: int, behind: int) -> Iterator[Unit]:
+        if query.rewritten is None:
+            return iter(())
+        return metric_units(query.request.org, query.rewritten, (first, behind), workers, limits)
+
+    return all_at_once(list(mosaic(query.rewritten, query.plan.steps.count, of_records, of_metrics)))
 
 
 def _slices(
-    query: LogSamplesQuery, workers: int, limits: Limits, sizes: LogSliceSizes
+    query: LogSamplesQuery, steps: LogSteps, workers: int, limits: Limits, sizes: LogSliceSizes
 ) -> Iterator[LogMetricUnit]:
-    loads = list(zip(query.plan.reads, query.segments, strict=True))
-    for part in cut_log_steps(query.plan.steps, loads, workers, sizes):
+    loads = list(zip(log_reads(query.plan.expr, steps), query.segments, strict=True))
+    for part in cut_log_steps(steps, loads, workers, sizes):
         read = log_reads(query.plan.expr, part.steps)
         segments, selected = share_segments(overlapping_segments(read, query.segments))
         yield LogMetricUnit(
@@ -119,6 +160,22 @@ def _slices(
             now_ns=query.now_ns if NOW in query.text else 0,  # else the same unit as a second ago
             max_series=limits.max_series,
         )
+
+
+def decode_log_samples(body: bytes) -> MetricAnswer:
+    """Decode the answer of a unit; numbers of derived metrics are spelled as Loki does, without exponents."""
+    answer = decode_metric_answer(body)
+    if not any(EXPONENT in one.floats for one in answer.series):
+        return answer
+    spelled = tuple(
+        msgspec.structs.replace(one, floats=_WITH_EXPONENT.sub(_plain_number, one.floats))
+        for one in answer.series
+    )
+    return msgspec.structs.replace(answer, series=spelled)
+
+
+def _plain_number(found: re.Match[bytes]) -> bytes:
+    return format(Decimal(found[0].decode()), "f").encode()
 
 
 def merge_log_samples(query: LogSamplesQuery, limits: Limits) -> SampleMerge:
