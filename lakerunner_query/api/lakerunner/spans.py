@@ -49,9 +49,24 @@ from lakerunner_query.coordinator.traceql import (
 from lakerunner_query.errors import CannotResumeError, InvalidRequestError, ParseError, QueryError
 from lakerunner_query.gotext.durations import duration_text
 from lakerunner_query.gotext.numbers import format_float
+from lakerunner_query.logql.lang.check import selectors as log_selectors
+from lakerunner_query.logql.lang.parser import parse_cached as parse_logql
 from lakerunner_query.protocol.traces import FoundSet, FoundTrace, Named, TraceExemplar, TypedValue
 from lakerunner_query.serving import Failure, envelope, unless_gone
-from lakerunner_query.traceql.lang.ast import Attribute, Pipeline, Query, Scope
+from lakerunner_query.syntax import Matcher
+from lakerunner_query.traceql.lang.ast import (
+    Attribute,
+    CompareOp,
+    Comparison,
+    Literal,
+    Logical,
+    LogicalOp,
+    Pipeline,
+    Query,
+    Scope,
+    SpansetFilter,
+    Type,
+)
 from lakerunner_query.traceql.lang.intrinsics import TAG_NAMES
 from lakerunner_query.traceql.lang.parser import parse_cached
 from lakerunner_query.traceql.lang.printer import field_text, print_query
@@ -59,6 +74,8 @@ from lakerunner_query.traceql.series import LabelSet, Series
 
 METHODS = [HttpMethod.GET, HttpMethod.POST]
 API = "lakerunner-spans"
+SERVICE_LABEL = "service_name"
+"""Label of log streams that is the service of spans."""
 COUNTS = ("segments_opened", "rows_considered", "bytes_considered", "bytes_fetched", "requests")
 
 
@@ -92,7 +109,40 @@ async def _stream(data: SpansQuery, request: Request[Any, Any, Any], services: S
 
 
 def _is_search(text: str) -> bool:
-    return isinstance(parse_cached(text).body, Pipeline)
+    return isinstance(_parsed(text).body, Pipeline)
+
+
+def _parsed(text: str) -> Query:
+    """Parse a query; of LogQL, say how TraceQL spells its selector."""
+    try:
+        return parse_cached(text)
+    except ParseError as error:
+        spelled = spelled_for_spans(text)
+        if not spelled:
+            raise
+        advice = f"this is LogQL: for spans write {spelled}, for log lines ask /api/v1/logs/query"
+        raise ParseError(advice, error.position) from error
+
+
+def spelled_for_spans(text: str) -> str:
+    """Return the spanset for the first selector of a LogQL query; empty: the text is no LogQL either.
+
+    >>> spelled_for_spans('{service_name="cart", level=~"warn|error"} |= "paid"')
+    '{ (resource.service.name = `cart`) && (.level =~ `warn|error`) }'
+    """
+    try:
+        first, _ = next(log_selectors(parse_logql(text)))
+    except (QueryError, StopIteration):
+        return ""
+    conditions = tuple(_condition(one) for one in first.matchers)
+    whole = conditions[0] if len(conditions) == 1 else Logical(LogicalOp.AND, conditions)
+    return print_query(Query(Pipeline((SpansetFilter(whole),))))
+
+
+def _condition(matcher: Matcher) -> Comparison:
+    is_service = matcher.name == SERVICE_LABEL
+    field = Attribute("service.name", Scope.RESOURCE) if is_service else Attribute(matcher.name, Scope.NONE)
+    return Comparison(CompareOp(matcher.op.value), field, Literal(Type.STRING, matcher.value))
 
 
 async def _guarded(answers: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
@@ -321,7 +371,7 @@ async def validate(data: TraceQLText) -> TraceQLVerdict:
 
 def _verdict(text: str) -> TraceQLVerdict:
     try:
-        parsed: Query = parse_cached(text)
+        parsed = _parsed(text)
     except (ParseError, QueryError) as error:
         return TraceQLVerdict(False, error=envelope(error))
     kind = "traces" if isinstance(parsed.body, Pipeline) else "series"

@@ -95,6 +95,27 @@ def test_wrong_requests_are_refused(shop: Shop, fields: dict[str, object], said:
     assert said in failure["message"] + f" line {failure.get('position', {}).get('line')}"
 
 
+@pytest.mark.parametrize(
+    ("q", "spelled"),
+    [
+        ('{service_name="web"} |= "paid"', "{ resource.service.name = `web` }"),
+        ('{app="web", zone!~"eu.*"}', "{ (.app = `web`) && (.zone !~ `eu.*`) }"),
+        ('sum by (app) (rate({app="web"}[5m]))', "{ .app = `web` }"),
+    ],
+)
+def test_logql_is_refused_with_the_spelling_for_spans(shop: Shop, q: str, spelled: str) -> None:
+    for path in ("query", "explain"):
+        answer = shop.http.post(f"/api/v1/spans/{path}", json={"q": q, **RANGE}, headers=shop.headers)
+        failure = answer.json()
+        assert (answer.status_code, failure["code"]) == (400, "parse_error"), answer.text
+        advice = f"this is LogQL: for spans write {spelled}, for log lines ask /api/v1/logs/query"
+        assert failure["message"].endswith(advice)
+        assert failure["position"]["line"] == 1
+    checked = shop.http.post("/api/v1/traceql/validate", json={"q": q}, headers=shop.headers).json()
+    assert spelled in checked["error"]["message"]
+    assert events(shop, spelled)[-1][1]["status"] == "complete"
+
+
 def test_streams_of_spans_do_not_go_on(shop: Shop) -> None:
     answer = shop.http.post(
         "/api/v1/spans/query", json={"q": "{}"}, headers={**shop.headers, "Last-Event-ID": "x"}
