@@ -23,13 +23,16 @@ from lakerunner_query.api.shared.auth import caller
 from lakerunner_query.api.shared.requests import RequestFields, read_fields
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.coordinator.languages import TRACE_METRICS
-from lakerunner_query.coordinator.service_links import service_links
+from lakerunner_query.coordinator.service_map import dependencies as links_of
+from lakerunner_query.coordinator.service_map import read_service_map
 from lakerunner_query.coordinator.traceql import TraceMetrics
 from lakerunner_query.errors import InvalidRequestError, NotFoundError
 from lakerunner_query.plan.traceql import TraceMetricsRequest
 from lakerunner_query.serving import unless_gone
+from resources.lake.streams import UNKNOWN_SERVICE
 
 NO_METRICS = "metrics querying is currently disabled"
+NO_GRAPH = "no service graph is derived from spans: LAKERUNNER_SPAN_METRICS is false"
 UNSPECIFIED = "unspecified"
 Operation = tuple[str, str]
 """Name and kind; an unspecified kind is empty."""
@@ -66,20 +69,26 @@ async def operation_names(request: Request[Any, Any, Any], services: Services, r
 
 @get("/dependencies")
 async def dependencies(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """Return how often services call each other, of all services or beside one."""
+    """Return how often services call each other by the service graph, of all services or beside one."""
     fields = await read_fields(request)
-    during = dependencies_range(fields, time.time_ns())
+    start_ms, end_ms = dependencies_range(fields, time.time_ns())
     org, name = caller(request.state).org, fields.text("service")
     with services.watch("jaeger") as watch:
-        work = service_links(services.engine, org, during.start_ns, during.end_ns)
-        found = await unless_gone(request, work)
-        watch.end(partial=found.is_partial)
+        found = await unless_gone(request, read_service_map(services.engine, org, start_ms, end_ms))
+        watch.end(partial=bool(found.missing))
+    named = [(_named(parent), _named(child), calls) for parent, child, calls in links_of(found)]
     shown = [
-        {"parent": parent or MISSING_SERVICE, "child": child or MISSING_SERVICE, "callCount": calls}
-        for (parent, child), calls in sorted(found.calls.items())
+        {"parent": parent, "child": child, "callCount": calls}
+        for parent, child, calls in sorted(named)
         if not name or name in {parent, child}
     ]
-    return reply(fields, shown, found.missing, warnings=found.notes)
+    notes = [] if found.edges or services.settings.span_metrics else [NO_GRAPH]
+    return reply(fields, shown, found.missing, warnings=notes)
+
+
+def _named(service: str) -> str:
+    """Name a service as Jaeger does where resources have none."""
+    return MISSING_SERVICE if service == UNKNOWN_SERVICE else service
 
 
 @get("/metrics/{kind:str}", status_code=501)

@@ -22,6 +22,8 @@ from lakerunner_query.plan.traceql import MIN_NS, TraceSearchRequest
 from resources.lake.timecut import DAY_NS
 
 NS_PER_US, NS_PER_MS = 1_000, 1_000_000
+MOST_LOOKBACK_NS = 36_500 * DAY_NS
+"""A century: PromQL's durations end at three."""
 LIMIT, MOST_IDS = 100, 1_000
 NOT_FOUND = "trace not found"
 LOOKBACK_NS = 2 * DAY_NS
@@ -86,13 +88,15 @@ def trace_range(fields: RequestFields) -> Range:
     return Range(max(start, MIN_NS), min(end, LAST_NS))
 
 
-def dependencies_range(fields: RequestFields, now_ns: int) -> Range:
-    """Read `endTs` and `lookback`, in milliseconds."""
+def dependencies_range(fields: RequestFields, now_ns: int) -> tuple[int, int]:
+    """Read `endTs` and `lookback`; return begin and end in milliseconds, of 1970 and later."""
     end = _time(fields, "endTs", NS_PER_MS, now_ns)
     back = _time(fields, "lookback", NS_PER_MS, DEPENDENCIES_NS)
     if back < 0:
         raise InvalidRequestError(f"invalid parameter: lookback is {back // NS_PER_MS}, expected 0 or more")
-    return Range(max(end - back, -MAX_NS), end)
+    latest = max(min(end, MAX_NS - DAY_NS), 0)
+    earliest = max(latest - min(back, MOST_LOOKBACK_NS), 0)
+    return earliest // NS_PER_MS, latest // NS_PER_MS
 
 
 def _ids(texts: Sequence[str]) -> tuple[bytes, ...]:

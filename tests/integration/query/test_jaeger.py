@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +14,16 @@ import httpx
 import pytest
 from litestar.testing import TestClient
 
+from lakerunner_assets.materialized.run import DeriveReport, derive_hours
 from lakerunner_query.api.jaeger import queries
 from lakerunner_query.api.jaeger.version3 import older
 from lakerunner_query.app import create_app
-from lakerunner_query.coordinator import service_links
+from resources.index.types import SegmentQuery
 from resources.lake.layout import Signal
+from resources.lake.timecut import HOUR_NS
+from resources.settings import Settings
 from tests.support.cooking_lake import HOUR, Lake, lake_in
+from tests.support.materialized.spans import plain_edges, request, traces
 from tests.support.query.jaeger_shop import LARGE, MS, SMALL, US, add, recorded, shop, spans_of
 from tests.support.query.lake import start_workers
 
@@ -25,6 +31,7 @@ pytestmark = pytest.mark.integration
 RECORDED = recorded()
 WINDOW = {"start": HOUR // US, "end": HOUR // US + 3_600_000_000}
 DURING = {"endTs": HOUR // MS + 3_600_000, "lookback": 3_600_000}
+CALLS = traces(random.Random(3), 40, HOUR)
 LARGE_ID, SMALL_ID = LARGE.hex(), SMALL.hex()[16:]
 OTHERS = (
     ("limit=0", "refused with 500 by that storage, with 400 by others and later versions"),
@@ -34,6 +41,7 @@ OTHERS = (
     ("tags=%7B%22a%22%3A1%7D", "the words about JSON are those of another parser"),
     ("tags=%7B", "the same"),
     ("dependencies?endTs=1767229200000&lookback=3600000", "that storage counts calls within a service"),
+    ("lookback=3600000&service=db", "that storage counts spans of any kind below one of another service"),
 )
 """Recorded requests that are answered otherwise, which other tests look at, by their last characters."""
 
@@ -61,8 +69,9 @@ class Api:
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     folder = tmp_path_factory.mktemp("jaeger")
     lake = lake_in(folder)
-    lake.index.create_organisation("other")
-    for org in ("acme", "other"):
+    for org in ("other", "calling", "unasked"):
+        lake.index.create_organisation(org)
+    for org in ("acme", "other", "calling", "unasked"):
         raw = hashlib.sha256(f"key-{org}".encode()).digest()
         lake.index.create_api_key(org, "read", f"key-{org}", raw, None)
     lake.arrive("shop", shop().SerializeToString(), HOUR, signal=Signal.TRACES, org="acme")
@@ -72,6 +81,11 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     add(spans_of(few, ""), SMALL, 1, 0, "nameless", 2, 5, 1)
     lake.arrive("few", few.SerializeToString(), HOUR, signal=Signal.TRACES, org="other")
     lake.cook(Signal.TRACES)
+    for org in ("calling", "unasked"):
+        lake.arrive(f"{org}-calls", request(CALLS), HOUR, signal=Signal.TRACES, org=org)
+        lake.cook(Signal.TRACES)
+    due = dict.fromkeys(("calling", "unasked"), (HOUR - HOUR_NS, HOUR, HOUR + HOUR_NS))
+    assert list(derive_hours(lake.run_context(), Signal.TRACES, due, DeriveReport(), force=False))
     data = folder / "data"
     data.mkdir()
     for stack in start_workers(data, folder / "lake", 2):
@@ -155,10 +169,38 @@ def test_grafana_s_data_source_gets_what_it_asks_for(api: Api) -> None:
     assert found == [LARGE_ID]
     (trace,) = api.data(f"/traces/{LARGE_ID}", **WINDOW)
     assert {one["processID"] for one in trace["spans"]} == set(trace["processes"])
-    links = api.data("/dependencies", **DURING)
-    assert [(one["parent"], one["child"], one["callCount"]) for one in links] == [
-        ("mail/queue", "db", 1), ("web", "cart", 1), ("web", "mail/queue", 1),
-    ]  # fmt: skip
+
+
+def links_in(api: Api, **params: Any) -> dict[tuple[str, str], int]:
+    found = api.data("/dependencies", **{**DURING, **params})
+    links = {(one["parent"], one["child"]): one["callCount"] for one in found}
+    assert list(links) == sorted(links)
+    return links
+
+
+def test_dependencies_are_the_edges_of_the_service_graph(api: Api) -> None:
+    calling = Api(api.http, api.lake, "calling")
+    expected: Counter[tuple[str, str]] = Counter()
+    for (client, server, connection), count in plain_edges(CALLS, HOUR)[0].items():
+        if (client, connection) != ("user", "virtual_node"):
+            expected[client, server] += count
+    found = links_in(calling)
+    assert found == expected
+    assert found
+    name = next(iter(found))[1]
+    assert links_in(calling, service=name) == {link: n for link, n in found.items() if name in link}
+    assert links_in(calling, service="nobody") == {}
+    assert links_in(calling, endTs=HOUR // MS - 86_400_000) == {}
+    assert links_in(calling, endTs=2**62, lookback=10) == {}
+    every = links_in(calling, endTs=HOUR // MS + 86_400_000, lookback=2**63 - 1)
+    assert all(every[link] >= count for link, count in found.items())
+    assert links_in(api) == {}, "spans of another organisation"
+
+
+def test_an_empty_graph_says_that_none_is_derived(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Settings, "span_metrics", False)  # of a slot: that of every instance
+    answer = api.ask("/dependencies", **DURING).json()
+    assert answer["warnings"] == ["no service graph is derived from spans: LAKERUNNER_SPAN_METRICS is false"]
 
 
 def test_jaeger_s_ui_gets_what_it_asks_for(api: Api) -> None:
@@ -259,10 +301,6 @@ def test_what_bounds_leave_out_is_told(api: Api, monkeypatch: pytest.MonkeyPatch
     answer = api.ask("/traces", **WINDOW, service="mail/queue").json()
     assert [one["traceID"] for one in answer["data"]] == [SMALL_ID]
     assert answer["warnings"] == ["1 more traces match: an answer has at most 4 spans"]
-    monkeypatch.setattr(service_links, "MOST_TRACES", 1)
-    links = api.ask("/dependencies", **DURING).json()
-    assert [(one["parent"], one["child"]) for one in links["data"]] == [("mail/queue", "db")]
-    assert links["warnings"] == ["only the newest 1 traces of the range are counted"]
 
 
 def test_a_segment_that_is_gone_makes_answers_partial(api: Api) -> None:
@@ -271,7 +309,7 @@ def test_a_segment_that_is_gone_makes_answers_partial(api: Api) -> None:
     moved = key.rename(key.with_suffix(".gone"))
     try:
         for path, params in (
-            ("/services", {}), ("/dependencies", DURING), ("/traces", {**WINDOW, "service": "a"}),
+            ("/services", {}), ("/traces", {**WINDOW, "service": "a"}),
         ):  # fmt: skip
             answer = other.ask(path, **params)
             assert (answer.status_code, answer.headers["X-Lakerunner-Partial"]) == (200, "true")
@@ -279,6 +317,20 @@ def test_a_segment_that_is_gone_makes_answers_partial(api: Api) -> None:
         assert other.ask("/services", partial_response="false").status_code == 503
     finally:
         moved.rename(key)
+
+
+def test_a_gap_of_the_graph_makes_dependencies_partial(api: Api) -> None:
+    calling = Api(api.http, api.lake, "unasked")
+    query = SegmentQuery("unasked", "metrics", 0, 0, 2**62)
+    paths = [api.lake.folder / "lake" / one.key for one in api.lake.index.find_segments(query)]
+    moved = [path.rename(path.with_suffix(".gone")) for path in paths]
+    try:
+        answer = calling.ask("/dependencies", **DURING)
+        assert (answer.status_code, answer.headers["X-Lakerunner-Partial"]) == (200, "true")
+        assert answer.json()["warnings"][0].startswith("partial: ")
+    finally:
+        for path in moved:
+            path.rename(path.with_suffix(".parquet"))
 
 
 def test_answers_are_indented_on_demand(api: Api) -> None:
