@@ -403,6 +403,7 @@ CREATE TABLE lakerunner.rule_revision (
     org_id text PRIMARY KEY REFERENCES lakerunner.organization,
     revision bigint NOT NULL DEFAULT 0
 );
+
 -- Groups of alert rules are spread over `ruler` processes. A group belongs to its owner for as long as the lease of
 -- that process lasts; the token of the claim fences off an owner that lost it.
 
@@ -460,17 +461,3 @@ CREATE TABLE lakerunner.alert_notice (
 );
 CREATE INDEX alert_notice_order ON lakerunner.alert_notice (receiver, notice_id);
 CREATE INDEX alert_notice_busy ON lakerunner.alert_notice (receiver, busy_until);
--- Hours of a signal that metrics were derived from by rules, as the newest derivation left them. A rule may stand
--- for an hour only while `source_version` is the `sent_version` of the partition that it was derived from.
-
-CREATE TABLE lakerunner.rule_hour (
-    org_id text NOT NULL REFERENCES lakerunner.organization,
-    signal text NOT NULL CHECK (signal IN ('logs', 'metrics', 'traces')),
-    hour_ns bigint NOT NULL,
-    rule_id bigint NOT NULL,
-    version integer NOT NULL,
-    source_version bigint NOT NULL,
-    eligible boolean NOT NULL,
-    rows bigint NOT NULL CHECK (rows >= 0),
-    PRIMARY KEY (org_id, signal, hour_ns, rule_id)
-);
