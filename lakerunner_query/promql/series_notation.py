@@ -1,4 +1,4 @@
-r"""The lines of promqltest scripts that say a series and its values.
+r"""Series are written as in tests of rules: labels, then values at equal distances.
 
     requests{job="api"} 1+2x3 _ stale {{count:4 buckets:[1 3]}}x1
 
@@ -13,10 +13,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lakerunner_query.gotext.durations import milliseconds
+import numpy as np
+
+from lakerunner_query.gotext.numbers import format_float
 from lakerunner_query.gotext.strconv import PROMQL
 from lakerunner_query.histogram.arithmetic import add, sub
-from lakerunner_query.histogram.model import CUSTOM, Hint, Histogram, buckets_at
+from lakerunner_query.histogram.model import CUSTOM, Buckets, Hint, Histogram, buckets_at
 from lakerunner_query.vectors.vector import NAME, Labels
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:.]*")
@@ -24,14 +26,11 @@ _QUOTED = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`"
 _PAIR = re.compile(rf"\s*(?:([a-zA-Z_][a-zA-Z0-9_]*)|({_QUOTED}))\s*(?:=\s*({_QUOTED}))?\s*(,|(?=\}}))")
 _NUMBER = r"(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[iI][nN][fF]|[nN][aA][nN])"
 _ITEM = re.compile(rf"(stale|[+-]?{_NUMBER})(?:([+-]{_NUMBER})?x(\d+))?(?=\s|$)")
-_BLANK = re.compile(r"_(?:x(\d+))?(?=\s|$)")
+BLANK = re.compile(r"_(?:x(\d+))?(?=\s|$)")
 _HISTOGRAM = re.compile(r"\{\{(.*?)\}\}(?:([+-])\{\{(.*?)\}\})?(?:x(\d+))?(?=\s|$)")
 _FIELD = re.compile(r"\s*(\w+)\s*:\s*(\[[^\]]*\]|[^\s\]]+)")
 _HINTS = {"unknown": Hint.UNKNOWN, "reset": Hint.RESET, "not_reset": Hint.NO_RESET, "gauge": Hint.GAUGE}
-_DURATION = re.compile(r"[+-]?\d+[a-wyzA-WYZ]*")
-_START = re.compile(
-    rf"(\*|({_DURATION.pattern})(?:([+-]\d+[a-wyzA-WYZ]*|[+-][+-]\d+[a-wyzA-WYZ]*))?)(?:x(\d+))?"
-)
+_HINT_NAMES = {hint: name for name, hint in _HINTS.items() if hint != Hint.UNKNOWN}
 
 
 class NotationError(ValueError):
@@ -63,11 +62,12 @@ class SeriesLine:
 
 
 def series_line(line: str) -> SeriesLine:
-    labels, rest = _labels(line)
+    labels, rest = read_labels(line)
     return SeriesLine(labels, tuple(_values(rest, line)))
 
 
-def _labels(line: str) -> tuple[Labels, str]:
+def read_labels(line: str) -> tuple[Labels, str]:
+    """Read the name and labels at the start of a line; return them and the rest."""
     found: dict[str, str] = {}
     name = _NAME.match(line)
     at = 0
@@ -99,9 +99,8 @@ def _pairs(line: str, at: int) -> tuple[dict[str, str], int]:
 def _values(text: str, line: str) -> list[Value]:
     found: list[Value] = []
     at = 0
-    while text[at:].strip():
-        at += len(text[at:]) - len(text[at:].lstrip())
-        if blank := _BLANK.match(text, at):
+    while (at := _end_of_space(text, at)) < len(text):
+        if blank := BLANK.match(text, at):
             found += [NOTHING] * (int(blank[1]) if blank[1] else 1)
             at = blank.end()
         elif item := _ITEM.match(text, at):
@@ -113,6 +112,12 @@ def _values(text: str, line: str) -> list[Value]:
         else:
             raise NotationError(f"{line!r}: expected a value at {text[at:]!r}")
     return found
+
+
+def _end_of_space(text: str, at: int) -> int:
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at
 
 
 def _numbers(item: re.Match[str]) -> list[Value]:
@@ -170,41 +175,31 @@ def _histogram(text: str, line: str) -> tuple[Histogram, bool]:
     return histogram, "counter_reset_hint" in fields
 
 
-@dataclass(frozen=True, slots=True)
-class StartLine:
-    """`metric{…}@st _ -1m+5sx3`: when counting began, as offsets from the samples' times."""
-
-    labels: Labels
-    """Empty: for all series that have no line of their own."""
-    offsets_ms: tuple[int | None, ...]
-
-
-def is_start_line(line: str) -> bool:
-    first = line.split(maxsplit=1)
-    return len(first) == 2 and first[0].endswith("@st")
-
-
-def start_line(line: str) -> StartLine:
-    name, rest = line.split(maxsplit=1)
-    metric = name.removesuffix("@st")
-    labels = _labels(metric)[0] if metric else ()
-    offsets: list[int | None] = []
-    for item in rest.split():
-        offsets += _offsets(item, next((one for one in reversed(offsets) if one is not None), 0), line)
-    return StartLine(labels, tuple(offsets))
+def histogram_notation(histogram: Histogram) -> str:
+    """Write a histogram as it is read here; zeros and defaults are left out."""
+    numbers = {
+        "count": histogram.count,
+        "sum": histogram.sum,
+        "z_bucket": histogram.zero_count,
+        "z_bucket_w": histogram.zero_threshold,
+    }
+    parts = [f"schema:{histogram.schema}"] if histogram.schema else []
+    parts += [f"{name}:{format_float(value)}" for name, value in numbers.items() if value != 0]
+    if histogram.is_custom:
+        parts.append(f"custom_values:[{' '.join(map(format_float, histogram.bounds))}]")
+    if histogram.hint in _HINT_NAMES:
+        parts.append(f"counter_reset_hint:{_HINT_NAMES[histogram.hint]}")
+    parts += _side(histogram.positive, "offset", "buckets")
+    parts += _side(histogram.negative, "n_offset", "n_buckets")
+    return "{{" + " ".join(parts) + "}}"
 
 
-def _offsets(item: str, previous: int, line: str) -> list[int | None]:
-    if blank := _BLANK.fullmatch(item):
-        return [None] * (int(blank[1]) if blank[1] else 1)
-    match = _START.fullmatch(item)
-    if not match:
-        raise NotationError(f"{line!r}: expected an offset of a start time, found {item!r}")
-    whole, base, step, times = match.groups()
-    first = previous if whole == "*" else _signed(base)
-    grows = _signed(step[1:]) * (-1 if step[0] == "-" else 1) if step else 0
-    return [first + grows * i for i in range(int(times) + 1 if times else 1)]
-
-
-def _signed(text: str) -> int:
-    return milliseconds(text.lstrip("+-")) * (-1 if text.startswith("-") else 1)
+def _side(side: Buckets, offset: str, name: str) -> list[str]:
+    side = side.populated()
+    if not side.size:
+        return []
+    first = int(side.index[0])
+    dense = np.zeros(int(side.index[-1]) - first + 1)
+    dense[side.index - first] = side.count
+    shift = [f"{offset}:{first}"] if first else []
+    return [*shift, f"{name}:[{' '.join(map(format_float, dense.tolist()))}]"]

@@ -31,7 +31,7 @@ from lakerunner_query.rules.alert_states import (
 )
 from lakerunner_query.rules.documents import AlertRule, RecordingRule, Rule, RuleGroup, RuleLanguage
 from lakerunner_query.rules.templates import AlertTemplate, expand
-from lakerunner_query.vectors.vector import NAME, Labels
+from lakerunner_query.vectors.vector import NAME, Labels, Scalar, Value, Vector
 
 ALERT_NAME, ALERT_STATE = "alertname", "alertstate"
 ALERTS, ALERTS_FOR_STATE = "ALERTS", "ALERTS_FOR_STATE"
@@ -103,8 +103,25 @@ class GroupOutcome:
         return tuple(sample for rule in self.rules for sample in rule.samples)
 
 
-class RuleError(Exception):
+class RuleError(QueryError):
     """A rule cannot be evaluated; its state stays as it was."""
+
+    status = 422
+    code = "execution"
+
+
+def samples_of(value: Value) -> list[Sample]:
+    """Return the samples of an answer at one time; a scalar is one without labels."""
+    if isinstance(value, Scalar):
+        return [Sample((), float(value.values[0]))]
+    if not isinstance(value, Vector):
+        raise RuleError("rule result is not a vector or scalar")
+    found: list[Sample] = []
+    for row, labels in enumerate(value.labels):
+        if value.present[row, 0]:
+            histogram = None if value.histograms is None else value.histograms[row, 0]
+            found.append(Sample(labels, float(value.values[row, 0]) if histogram is None else histogram))
+    return found
 
 
 def evaluate_group(
@@ -142,7 +159,7 @@ def evaluate_rule(
             samples = _recorded(rule, group, answer, data_ms)
     except TooManyAlertsError as error:
         return RuleOutcome(replace(state, alerts=(), error=str(error)))
-    except (QueryError, RuleError) as error:
+    except QueryError as error:
         return RuleOutcome(replace(state, error=str(error)))
     series = tuple(dict(sample.labels) for sample in samples)
     ended = _ended(state, samples, data_ms)

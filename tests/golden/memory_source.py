@@ -18,13 +18,13 @@ from lakerunner_query.gotext.regexp import full_matches
 from lakerunner_query.histogram.growth import detect_reset
 from lakerunner_query.histogram.model import Hint, Histogram
 from lakerunner_query.promql.context import SourceAnswer
+from lakerunner_query.promql.series_notation import Value
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Labels, Series
 from lakerunner_query.windows.functions import STALE_BITS, Function
 from lakerunner_query.windows.grid import Grid
 from tests.golden.custom_buckets import with_custom_buckets
 from tests.golden.promqltest_script import Load
-from tests.golden.series_notation import Value
 
 STALE = float(np.uint64(STALE_BITS).view(np.float64))
 

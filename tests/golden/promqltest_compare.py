@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from lakerunner_query.histogram.model import Buckets, Histogram, compact
+from lakerunner_query.promql.series_notation import Value, histogram_notation
 from lakerunner_query.vectors.vector import Labels
 from lakerunner_query.windows.functions import STALE_BITS
 from tests.golden.promqltest_script import Eval, Said, Times
-from tests.golden.series_notation import Value
-from tests.support.query.histogram_text import script_text
 
 EPSILON = 1e-6
 _SMALLEST = 2.2250738585072014e-308
@@ -162,7 +161,7 @@ def _check_point(labels: Labels, value: Value, point: Point, when: str = "") -> 
         _expect(is_close, f"{labels}{when}: {shown(point)}, expected {number!r}")
         return
     is_close = isinstance(point, Histogram) and same(value.histogram, point, value.says_hint)
-    _expect(is_close, f"{labels}{when}: {shown(point)}, expected {script_text(value.histogram)}")
+    _expect(is_close, f"{labels}{when}: {shown(point)}, expected {histogram_notation(value.histogram)}")
 
 
 def _is_stale(point: Point) -> bool:
@@ -170,7 +169,7 @@ def _is_stale(point: Point) -> bool:
 
 
 def shown(point: Point) -> str:
-    return script_text(point) if isinstance(point, Histogram) else repr(point)
+    return histogram_notation(point) if isinstance(point, Histogram) else repr(point)
 
 
 def _shown(row: Row) -> str:

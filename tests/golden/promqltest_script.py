@@ -17,15 +17,9 @@ from typing import Literal, cast
 
 from lakerunner_query.gotext.durations import milliseconds
 from lakerunner_query.gotext.numbers import read_number
+from lakerunner_query.promql.series_notation import NotationError, SeriesLine, series_line
 from lakerunner_query.vectors.vector import Labels
-from tests.golden.series_notation import (
-    NotationError,
-    SeriesLine,
-    StartLine,
-    is_start_line,
-    series_line,
-    start_line,
-)
+from tests.golden.start_lines import StartLine, is_start_line, start_line
 
 _LOAD = re.compile(r"load(?:_(with_nhcb))?\s+(.+)")
 _INSTANT = re.compile(r"eval(?:_(fail|warn|ordered|info))?\s+instant\s+(?:at\s+(.+?))?\s+(.+)")

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from lakerunner_query.histogram.model import Hint, Histogram, buckets_at
+from lakerunner_query.promql.series_notation import NotationError, Value, histogram_notation, series_line
 from lakerunner_query.syntax import Matcher, MatchOp
 from tests.golden.memory_source import MemorySource, OutOfOrderError
 from tests.golden.promqltest_compare import MismatchError, Outcome, Row, almost, check
 from tests.golden.promqltest_script import Clear, Eval, Load, ScriptError, Times, commands
 from tests.golden.promqltest_variants import at_variants
-from tests.golden.series_notation import NotationError, Value, series_line, start_line
-from tests.support.query.histogram_text import script_text
+from tests.golden.start_lines import start_line
 
 
 def numbers(text: str) -> list[float | None]:
@@ -84,7 +84,7 @@ def test_histograms_in_sequences() -> None:
     line = series_line(
         "x {{schema:1 count:2 sum:-1.5 z_bucket:1 z_bucket_w:0.5 offset:-1 buckets:[1 2]}}+{{count:1}}x2"
     )
-    shown = [script_text(value.histogram or Histogram()) for value in line.values]
+    shown = [histogram_notation(value.histogram or Histogram()) for value in line.values]
     assert shown == [
         f"{{{{schema:1 count:{count} sum:-1.5 z_bucket:1 z_bucket_w:0.5 offset:-1 buckets:[1 2]}}}}"
         if count == 2
@@ -93,7 +93,7 @@ def test_histograms_in_sequences() -> None:
     ]
     fallen = series_line("x {{count:3 buckets:[3]}}-{{count:1 buckets:[1]}}x1").values[1].histogram
     assert fallen is not None
-    assert script_text(fallen) == "{{count:2 buckets:[2]}}"
+    assert histogram_notation(fallen) == "{{count:2 buckets:[2]}}"
     own = series_line("x {{schema:-53 custom_values:[5 10] buckets:[1] counter_reset_hint:gauge}}x1").values
     assert len(own) == 2
     assert own[0].says_hint
@@ -204,7 +204,7 @@ def test_classic_series_with_custom_buckets() -> None:
     found = loaded.select([NAMED_X], -1, 10**6)
     assert found.labels == [(("__name__", "x"), ("a", "b"))]
     assert found.histograms is not None
-    assert [script_text(one.with_hint(Hint.UNKNOWN)) for one in found.histograms] == [
+    assert [histogram_notation(one.with_hint(Hint.UNKNOWN)) for one in found.histograms] == [
         "{{schema:-53 count:5 sum:4 custom_values:[1] buckets:[2 3]}}",
         "{{schema:-53 count:7 sum:6 custom_values:[1] buckets:[3 4]}}",
     ]

@@ -10,8 +10,8 @@ import pytest
 from lakerunner_query.histogram.model import CUSTOM, Hint, Histogram, buckets_at
 from lakerunner_query.histogram.stored import StoredHistogramError, of_struct
 from lakerunner_query.histogram.text import api_number, json_form, text
+from lakerunner_query.promql.series_notation import histogram_notation
 from resources.lake.rollup_columns import HIST
-from tests.support.query.histogram_text import script_text
 from tests.support.query.promql.histogram_of_observations import exponential, facts
 
 TWO_SIDED = Histogram(
@@ -29,15 +29,16 @@ def test_for_people() -> None:
 
 
 def test_for_scripts() -> None:
-    assert script_text(TWO_SIDED) == (
+    assert histogram_notation(TWO_SIDED) == (
         "{{count:20 sum:10 z_bucket:2 z_bucket_w:0.001 counter_reset_hint:gauge buckets:[1 0 1.5] "
         "n_buckets:[1 2]}}"
     )
     assert (
-        script_text(BOUNDED) == "{{schema:-53 count:4 sum:+Inf custom_values:[-2.5 1e+06] buckets:[1 0 3]}}"
+        histogram_notation(BOUNDED)
+        == "{{schema:-53 count:4 sum:+Inf custom_values:[-2.5 1e+06] buckets:[1 0 3]}}"
     )
     shifted = Histogram(2, 1.0, positive=buckets_at(-3, [0.0, 1.0]))
-    assert script_text(shifted) == "{{schema:2 count:1 offset:-2 buckets:[1]}}"
+    assert histogram_notation(shifted) == "{{schema:2 count:1 offset:-2 buckets:[1]}}"
 
 
 def test_for_the_api() -> None:
