@@ -6,7 +6,6 @@ one. `lakerunner query-api` calls `serve`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
@@ -49,14 +48,13 @@ from lakerunner_query.coordinator.lakeql_jobs import Jobs
 from lakerunner_query.coordinator.locate import KEY_CHECKS, LOOKUPS, WATCHES, Locator
 from lakerunner_query.coordinator.rules import RuleCache
 from lakerunner_query.coordinator.workers import WorkerFinder
+from lakerunner_query.coordinator.core import open_core
+from lakerunner_query.coordinator.locate import KEY_CHECKS, LOOKUPS, WATCHES
 from lakerunner_query.serving import Counters, Respond, count_requests, handlers, respond_plain
-from resources.duckdb import DuckLimits, DuckSession
 from resources.grpc.health import health_methods
 from resources.grpc.server import GrpcServer
 from resources.http_server import authority_check, host_check, server_options
 from resources.index.contract import QueryIndex
-from resources.index.job_types import JobLimits
-from resources.objects.store import open_store
 from resources.settings import Settings
 
 if TYPE_CHECKING:
@@ -66,8 +64,6 @@ INDEX_WAIT_S = 3.0
 """Seconds that one attempt waits for a connection; a query is refused with 503 after two."""
 INDEX_ANSWER_S = 30.0
 """Seconds for the answer to one statement, also for that of a query which may take longer."""
-SQL_THREADS = 2
-"""Threads of the DuckDB that finishes SQL statements."""
 INDEX_CONNECTIONS = 4
 """Connections that are open from the start."""
 GRACE_S = 5
@@ -97,24 +93,17 @@ def create_app(settings: Settings, index: QueryIndex) -> Litestar:
 
     @asynccontextmanager
     async def lifespan(app: Litestar) -> AsyncIterator[None]:
-        app.state.services = _services(settings, index, counters)
-        app.state.services.locator.open()
-        finder = WorkerFinder(
-            worker_urls(settings),
-            app.state.services.dispatcher.set_workers,
-            settings.index_dsn,
-            settings.worker_lease_s,
+        core = open_core(settings, index, "query-api")
+        app.state.services = Services(
+            settings, core.locator, core.dispatcher, core.engine, core.lakeql, counters
         )
-        await finder.open()
+        await core.open()
         try:
             async with _open_sql_doors(app.state.services):
                 yield
         finally:
             await app.state.grpc.close(GRACE_S)
-            await finder.close()
-            app.state.services.locator.close()
-            app.state.services.lakeql.close()
-            await app.state.services.dispatcher.close()
+            await core.close()
 
     app = Litestar(
         route_handlers=HANDLERS,

@@ -168,6 +168,18 @@ class Settings:
     worker_threads: int = 2
     worker_unit_cpu_s: float = 30.0
     worker_queue: int = 64
+    # --- alerts -----------------------------------------------------------------------------------
+    ruler_alertmanagers: str = ""
+    ruler_webhooks: str = ""
+    ruler_external_url: str = ""
+    ruler_org_label: str = ""
+    ruler_interval_s: float = 60.0
+    ruler_resend_s: float = 60.0
+    ruler_delay_s: float = 5.0
+    ruler_max_delay_s: float = 120.0
+    ruler_lease_s: float = 6.0
+    ruler_concurrency: int = 8
+    ruler_history_days: int = 30
     # --- operations -------------------------------------------------------------------------------
     log_level: str = "INFO"
 
@@ -196,6 +208,16 @@ class Settings:
     def jobs_beat(self) -> Path:
         """File that the `query-jobs` process of a local stack touches after each look."""
         return self.data_dir / "run" / "query-jobs.beat"
+
+    @property
+    def ruler_beat(self) -> Path:
+        """File that the `ruler` process of a local stack touches after each heartbeat."""
+        return self.data_dir / "run" / "ruler.beat"
+
+    @property
+    def explore_url(self) -> str:
+        """Address of the Explore page, as notifications name it."""
+        return self.ruler_external_url or f"http://{self.query_host}:{self.query_port}"
 
     def redacted(self) -> dict[str, str]:
         """Return every field, secrets replaced by stars, for logs and `doctor`."""
@@ -272,4 +294,4 @@ def _unparse(value: object) -> str:
 
 
 def _is_secret(name: str) -> bool:
-    return name.endswith(("_token", "_key", "_dsn", "access_key_id"))
+    return name.endswith(("_token", "_key", "_dsn", "access_key_id", "_alertmanagers", "_webhooks"))

@@ -220,6 +220,25 @@ MEANINGS: dict[str, dict[str, str]] = {
         "worker_queue": "Parts of queries of one organisation that may wait at a worker; further ones go to "
         "other workers.",
     },
+    "Alerts": {
+        "ruler_alertmanagers": "Alertmanagers that all alerts are sent to, comma-separated: "
+        "`https://[user:password@]host:port[/prefix]`. The organisation travels as `X-Scope-OrgID`.",
+        "ruler_webhooks": "Addresses, comma-separated, that are told once when an alert fires, and once when "
+        "it no longer does.",
+        "ruler_external_url": "Address of this query API for people, for links in notifications and "
+        "`externalURL` of templates. Empty: `http://query_host:query_port`.",
+        "ruler_org_label": "Label that carries the organisation in notifications, for an Alertmanager that "
+        "several of them share. Empty: none does.",
+        "ruler_interval_s": "Seconds between evaluations of groups that name no interval.",
+        "ruler_resend_s": "Seconds after which an Alertmanager is told again of an alert that still fires.",
+        "ruler_delay_s": "Seconds that alerts look back at least, for data that is still arriving. More is "
+        "used where the arrivals of the last minutes took longer.",
+        "ruler_max_delay_s": "Longest such delay.",
+        "ruler_lease_s": "Seconds without a heartbeat after which other `ruler` processes take over the "
+        "groups of one.",
+        "ruler_concurrency": "Groups that one `ruler` process evaluates at a time.",
+        "ruler_history_days": "Days for which changes of alerts are kept for the Alerts page.",
+    },
     "Operations": {
         "log_level": "`DEBUG`, `INFO`, `WARNING` or `ERROR`, for ingress, query API, workers and watchdog.",
     },

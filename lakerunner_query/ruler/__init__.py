@@ -1,1 +1,1 @@
-"""The ruler evaluates alert rules on the wall clock and delivers what they find."""
+"""A process evaluates alert rules on the wall clock and notifies receivers of what fires."""

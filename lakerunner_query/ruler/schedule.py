@@ -1,0 +1,69 @@
+"""Times at which groups are evaluated, and the processes that evaluate them; pure.
+
+Groups of one interval are spread over it: each has an offset of its own, which no process changes. A group
+belongs to the live process with the highest score for it, so that a process which comes or goes moves only
+the groups that are its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+SHRINK_S = 1.0
+"""Seconds by which a delay may become shorter at a time: no evaluation is missed because of that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Evaluation times `offset + k x interval`."""
+
+    interval_ms: int
+    offset_ms: int
+
+    @classmethod
+    def of(cls, identity: str, interval_ms: int) -> Slots:
+        """Return the times of a group, whose offset follows from its identity."""
+        return cls(interval_ms, _score(identity) % interval_ms)
+
+    def latest(self, at_ms: int) -> int:
+        """Return the last evaluation time up to a moment.
+
+        >>> Slots(60_000, 7_000).latest(100_000)
+        67000
+        """
+        return (at_ms - self.offset_ms) // self.interval_ms * self.interval_ms + self.offset_ms
+
+    def missed(self, before_ms: int, now_ms: int) -> int:
+        """Count the evaluation times strictly between two of them.
+
+        >>> Slots(10, 0).missed(20, 50)
+        2
+        """
+        return max(0, (self.latest(now_ms) - self.latest(before_ms)) // self.interval_ms - 1)
+
+
+def share(groups: Mapping[int, str], owners: Sequence[str], owner: str) -> set[int]:
+    """Return the groups (by id, with their identities) that belong to one of the live processes."""
+    return {
+        rule_id
+        for rule_id, identity in groups.items()
+        if max(owners, key=lambda one: _score(f"{one}/{identity}"), default=owner) == owner
+    }
+
+
+def next_delay(before_s: float, measured_s: float | None, least_s: float, most_s: float) -> float:
+    """Return the seconds between the time that is evaluated and the clock.
+
+    A delay grows at once and shrinks slowly.
+
+    >>> next_delay(30.0, 12.0, 5.0, 120.0), next_delay(5.0, 40.0, 5.0, 120.0), next_delay(0.0, None, 5.0, 120.0)
+    (29.0, 40.0, 5.0)
+    """
+    wanted = min(max(least_s, measured_s or 0.0), most_s)
+    return max(wanted, before_s - SHRINK_S)
+
+
+def _score(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
