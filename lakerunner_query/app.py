@@ -41,13 +41,6 @@ from lakerunner_query.api.shared.wrong_doors import is_of_prometheus, right_addr
 from lakerunner_query.api.tempo.queries import ready_like_tempo, tempo_router
 from lakerunner_query.api.tempo.render import respond_like_tempo
 from lakerunner_query.api.tempo.streaming import SERVICE, streaming_methods
-from lakerunner_query.coordinator.dispatch import Dispatcher
-from lakerunner_query.coordinator.engine import Admission, Engine, Limits
-from lakerunner_query.coordinator.lakeql import LakeQL
-from lakerunner_query.coordinator.lakeql_jobs import Jobs
-from lakerunner_query.coordinator.locate import KEY_CHECKS, LOOKUPS, WATCHES, Locator
-from lakerunner_query.coordinator.rules import RuleCache
-from lakerunner_query.coordinator.workers import WorkerFinder
 from lakerunner_query.coordinator.core import open_core
 from lakerunner_query.coordinator.locate import KEY_CHECKS, LOOKUPS, WATCHES
 from lakerunner_query.serving import Counters, Respond, count_requests, handlers, respond_plain
@@ -178,52 +171,6 @@ def open_grpc(settings: Settings, app: Litestar) -> GrpcServer:
         idle_s=float(settings.http_keep_alive_s),
         elsewhere=GRPC_ELSEWHERE,
         knows_host=authority_check(settings, settings.query_host),
-    )
-
-
-def worker_urls(settings: Settings) -> tuple[str, ...]:
-    """Return where workers are found, else the one that runs with the default settings."""
-    configured = tuple(url.strip().rstrip("/") for url in settings.worker_urls.split(",") if url.strip())
-    return configured or (f"http://{settings.worker_host}:{settings.worker_port}",)
-
-
-def _services(settings: Settings, index: QueryIndex, counters: Counters) -> Services:
-    locator = Locator(
-        index,
-        max_age_s=settings.query_index_max_age_s,
-        max_bytes=settings.query_index_memory_mb << 20,
-    )
-    dispatcher = Dispatcher((), settings.require("internal_token"))
-    admission = Admission(settings.query_max_concurrency, tails=settings.query_max_tails)
-    limits = Limits(
-        settings.query_timeout_s,
-        max_rows=settings.query_max_limit,
-        max_points=settings.query_max_samples,
-        max_series=settings.query_max_series,
-        max_fetch_bytes=settings.query_max_fetch_bytes,
-        max_fetch_requests=settings.query_max_fetch_requests,
-        features=tuple(name.strip() for name in settings.query_features.split(",") if name.strip()),
-    )
-    engine = Engine(locator, dispatcher, admission, limits, RuleCache(index))
-
-    def session() -> DuckSession:
-        spill = settings.data_dir / "query-api" / f"spill-{os.getpid()}"
-        return DuckSession(DuckLimits(settings.query_sql_memory_mb, SQL_THREADS, spill, ()))
-
-    lakeql = LakeQL(engine, session, settings.query_default_window_s, _jobs(settings, index))
-    return Services(settings, locator, dispatcher, engine, lakeql, counters)
-
-
-def _jobs(settings: Settings, index: QueryIndex) -> Jobs | None:
-    """Return the way to Spark, None where the settings name none."""
-    if not settings.spark_remote:
-        return None
-    return Jobs(
-        index,
-        lambda: open_store(settings.require("lake_url"), settings),
-        JobLimits(lease_s=settings.query_job_lease_s, keep_s=settings.query_job_keep_s),
-        per_org=settings.query_jobs_per_org,
-        start_s=settings.query_job_start_s,
     )
 
 

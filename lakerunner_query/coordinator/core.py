@@ -13,6 +13,7 @@ from lakerunner_query.coordinator.engine import Admission, Engine, Limits
 from lakerunner_query.coordinator.lakeql import LakeQL
 from lakerunner_query.coordinator.lakeql_jobs import Jobs
 from lakerunner_query.coordinator.locate import Locator
+from lakerunner_query.coordinator.rules import RuleCache
 from lakerunner_query.coordinator.workers import WorkerFinder
 from resources.duckdb import DuckLimits, DuckSession
 from resources.index.contract import QueryIndex
@@ -33,6 +34,7 @@ class QueryCore:
     dispatcher: Dispatcher
     engine: Engine
     lakeql: LakeQL
+    rules: RuleCache
     _finder: WorkerFinder = field(init=False)
 
     def __post_init__(self) -> None:
@@ -52,6 +54,7 @@ class QueryCore:
         await self._finder.close()
         self.locator.close()
         self.lakeql.close()
+        self.rules.close()
         await self.dispatcher.close()
 
 
@@ -64,14 +67,15 @@ def open_core(settings: Settings, index: QueryIndex, process: str) -> QueryCore:
     )
     dispatcher = Dispatcher((), settings.require("internal_token"))
     admission = Admission(settings.query_max_concurrency, tails=settings.query_max_tails)
-    engine = Engine(locator, dispatcher, admission, limits_of(settings))
+    rules = RuleCache(index)
+    engine = Engine(locator, dispatcher, admission, limits_of(settings), rules)
 
     def session() -> DuckSession:
         spill = settings.data_dir / process / f"spill-{os.getpid()}"
         return DuckSession(DuckLimits(settings.query_sql_memory_mb, SQL_THREADS, spill, ()))
 
     lakeql = LakeQL(engine, session, settings.query_default_window_s, _jobs(settings, index))
-    return QueryCore(settings, locator, dispatcher, engine, lakeql)
+    return QueryCore(settings, locator, dispatcher, engine, lakeql, rules)
 
 
 def limits_of(settings: Settings) -> Limits:
