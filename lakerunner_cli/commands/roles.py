@@ -59,6 +59,12 @@ def _query_jobs(settings: Settings) -> int | None:
     return serve(settings)
 
 
+def _ruler(settings: Settings) -> int | None:
+    from lakerunner_query.ruler.process import serve
+
+    return serve(settings)
+
+
 def _watchdog(settings: Settings) -> int | None:
     from sensors.watchdog import serve
 
@@ -73,6 +79,7 @@ ROLES: dict[str, Command] = {
         Role("query-api", "Serve the query API.", _query_api),
         Role("query-worker", "Serve one query worker.", _query_worker),
         Role("query-jobs", "Drive large LakeQL statements on Spark.", _query_jobs),
+        Role("ruler", "Evaluate alert rules and notify receivers.", _ruler),
         Role("watchdog", "Report runs dead that no longer send heartbeats.", _watchdog),
     )
 }

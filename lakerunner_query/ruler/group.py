@@ -1,7 +1,7 @@
 """One group that this process owns: its rules, its state, and one evaluation of it.
 
-An evaluation counts once it is stored, together with the notices that follow from it. Where storing fails, the
-group goes on from the state before, as if the evaluation had been missed.
+An evaluation counts once it is stored, together with the notices that follow from it. Where storing fails,
+the group goes on from the state before, as if the evaluation had been missed.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ class OwnGroup:
     slots: Slots = field(init=False)
     held: HeldState = field(init=False)
     recent: RecentSamples = field(default_factory=RecentSamples)
+    next_version: StoredRule | None = None
+    """A newer version of the rules, from the next evaluation on."""
     _is_resumed: bool = False
 
     def __post_init__(self) -> None:
@@ -76,11 +78,13 @@ class OwnGroup:
     def name(self) -> str:
         return f"{self.stored.org}/{self.stored.namespace}/{self.stored.name}"
 
-    def change(self, stored: StoredRule) -> None:
-        """Go on with another version; rules that are in both keep their alerts."""
-        before = self.group
-        self._read(stored)
-        self.take_over(before)
+    def follow(self) -> None:
+        """Go on with the newer version, if there is one; rules that are in both keep their alerts."""
+        if self.next_version is not None:
+            before, stored = self.group, self.next_version
+            self.next_version = None
+            self._read(stored)
+            self.take_over(before)
 
     def take_over(self, before: RuleGroup) -> None:
         """Give the state of another version of the group to the rules of this one."""

@@ -58,8 +58,8 @@ def next_delay(before_s: float, measured_s: float | None, least_s: float, most_s
 
     A delay grows at once and shrinks slowly.
 
-    >>> next_delay(30.0, 12.0, 5.0, 120.0), next_delay(5.0, 40.0, 5.0, 120.0), next_delay(0.0, None, 5.0, 120.0)
-    (29.0, 40.0, 5.0)
+    >>> next_delay(30.0, 12.0, 5.0, 120.0), next_delay(5.0, 40.0, 5.0, 120.0)
+    (29.0, 40.0)
     """
     wanted = min(max(least_s, measured_s or 0.0), most_s)
     return max(wanted, before_s - SHRINK_S)

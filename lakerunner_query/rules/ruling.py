@@ -1,6 +1,6 @@
 """State of a group between evaluations: the ruler writes it as JSON, the query API shows it.
 
-{"group": {"rules": [...], "evaluated_at_ms": ...}, "runs": [{"at_ms": ..., "seconds": ...}], "interval_ms": ...}
+{"group": {"rules": [...]}, "runs": [{"at_ms": 60000, "seconds": 0.02}], "interval_ms": 30000}
 """
 
 from __future__ import annotations

@@ -39,7 +39,10 @@ class RulerIndex(AlertIndex, RuleIndex, Protocol):
         """End the lease of a process: its groups are free at once."""
 
     def claim_groups(self, owner: str, groups: Mapping[int, str]) -> list[GroupRecord]:
-        """Claim those groups (rule → organisation) whose owner does not live; return them as stored."""
+        """Claim those groups (rule → organisation) whose owner does not live; return them as stored.
+
+        A process that lost sight of a group of its own claims it anew.
+        """
 
     def release_groups(self, owner: str, rule_ids: Sequence[int]) -> None:
         """Free groups for others."""
@@ -60,6 +63,9 @@ class RulerIndex(AlertIndex, RuleIndex, Protocol):
 
     def forget_ruling(self, live: Sequence[int], group_s: float, change_s: float, notice_s: float) -> int:
         """Delete what is too old: groups that do not live, changes, notices; return how many notices."""
+
+    def add_counters(self, amounts: Mapping[str, float]) -> None:
+        """Add to the sums that `/metrics` of the ingress shows."""
 
     def freshness(self, orgs: Sequence[str], window_s: float) -> list[Freshness]:
         """Measure how long arrivals of the last `window_s` took, or wait; nothing for who sent nothing."""

@@ -115,6 +115,14 @@ def test_released_groups_are_free_at_once_but_not_those_of_others(clocked: Clock
     assert [one.rule_id for one in claim(clocked, "two", 1, 2)] == [1]
 
 
+def test_an_owner_claims_a_group_of_its_own_anew(clocked: Clocked) -> None:
+    (lost,) = claim(clocked, "one", 1)
+    (found,) = claim(clocked, "one", 1)
+    assert found.token == 2
+    assert not clocked.index.write_evaluation(lost, [], [])
+    assert clocked.index.write_evaluation(found, [], [])
+
+
 def test_organisations_see_only_their_own(clocked: Clocked) -> None:
     index = clocked.index
     (mine,) = claim(clocked, "one", 1)

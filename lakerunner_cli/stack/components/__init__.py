@@ -14,6 +14,7 @@ from lakerunner_cli.stack.components.roles import (
     QUERY_JOBS,
     QUERY_WORKER_1,
     QUERY_WORKER_2,
+    RULER,
     SHOP,
     WATCHDOG,
 )
@@ -31,6 +32,7 @@ COMPONENTS: tuple[Component, ...] = (
     QUERY_WORKER_2,
     QUERY_API,
     QUERY_JOBS,
+    RULER,
     WATCHDOG,
 )
 

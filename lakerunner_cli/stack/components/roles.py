@@ -94,6 +94,14 @@ QUERY_JOBS = Component(
     silent_timeout_s=60.0,
     address=lambda _site: "-",
 )
+RULER = Component(
+    name="ruler",
+    needs=("postgres", "query_worker_1"),
+    command=partial(_command, "ruler"),
+    probe=lambda site, since: _is_younger(site.settings.ruler_beat, since),
+    silent_timeout_s=60.0,
+    address=lambda _site: "-",
+)
 # the watchdog has no port: it touches a file after each look
 WATCHDOG = Component(
     name="watchdog",

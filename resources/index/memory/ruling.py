@@ -39,7 +39,7 @@ class Ruling(MemoryPart):
             now, ruling, found = self._clock(), state.ruling, []
             for rule_id, org in sorted(groups.items()):
                 record = ruling.groups.get(rule_id) or GroupRecord(rule_id, org)
-                if ruling.processes.get(record.owner, 0.0) <= now:
+                if record.owner == owner or ruling.processes.get(record.owner, 0.0) <= now:
                     record = replace(record, owner=owner, token=record.token + 1)
                     found.append(record)
                 ruling.groups[rule_id] = record

@@ -38,7 +38,7 @@ WHERE
             free.rule_id = any(%(rules)s)
             AND NOT EXISTS (
                 SELECT 1 FROM lakerunner.ruler_process AS other
-                WHERE other.owner = free.owner AND other.lease_until > now()
+                WHERE other.owner = free.owner AND other.owner <> %(owner)s AND other.lease_until > now()
             )
         ORDER BY free.rule_id
         FOR UPDATE OF free SKIP LOCKED

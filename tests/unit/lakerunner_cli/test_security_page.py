@@ -22,6 +22,7 @@ PROOFS = {
     "webserver": (WEB, "test_nothing_else_does", "test_subscriptions_need_the_key_too"),
     "daemon": (STACK, "test_dagster_runs_on_its_own_database"),
     "query_jobs": (STACK, "test_dagster_runs_on_its_own_database"),
+    "ruler": (STACK, "test_dagster_runs_on_its_own_database"),
     "watchdog": (STACK, "test_dagster_runs_on_its_own_database"),
     "shop": ("tests/unit/lakerunner_cli/test_demo.py", "test_the_shop_goes_on_until_its_plan_is_gone"),
     "ingress": (
