@@ -1,0 +1,132 @@
+"""Unit tests of rules: verdicts, promtool's texts, and files that are none."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentParser
+from pathlib import Path
+
+import pytest
+
+from lakerunner_cli import rule_tests
+from lakerunner_query.rules.unit_test_files import UnitTestFileError, read_unit_tests
+from lakerunner_query.rules.unit_tests import run_file
+
+RULES = """
+groups:
+- name: up
+  labels: {team: core}
+  rules:
+  - {record: "job:up:sum", expr: sum by (job) (up)}
+  - alert: Down
+    expr: job:up:sum < 2
+    for: 2m
+    annotations: {text: "{{ $labels.job }} has {{ $value }} on {{ $externalURL }}"}
+"""
+TESTS = """
+rule_files: [rules.yml]
+tests:
+- name: two targets
+  external_url: http://lake
+  input_series:
+  - {series: 'up{job="a", instance="1"}', values: '1x5'}
+  - {series: 'up{job="a", instance="2"}', values: '1 1 0x3'}
+  alert_rule_test:
+  - {eval_time: 3m, alertname: Down}
+  - eval_time: 4m
+    alertname: Down
+    exp_alerts:
+    - exp_labels: {job: a, team: core}
+      exp_annotations: {text: a has 1 on http://lake}
+  promql_expr_test:
+  - {expr: 'job:up:sum', eval_time: 5m, exp_samples: [{labels: 'job:up:sum{job="a", team="core"}', value: 1}]}
+"""
+
+
+def run(folder: Path, tests: str, rules: str = RULES, **more: object) -> dict[str, tuple[str, ...]]:
+    (folder / "rules.yml").write_text(rules)
+    (folder / "test.yml").write_text(tests)
+    return {one.name: one.failures for one in run_file(folder / "test.yml", **more)}  # type: ignore[arg-type]
+
+
+def test_what_is_as_expected_passes(tmp_path: Path) -> None:
+    assert run(tmp_path, TESTS) == {"two targets": ()}
+
+
+def test_alerts_are_compared_after_the_evaluation_before(tmp_path: Path) -> None:
+    assert run(tmp_path, TESTS.replace("eval_time: 3m", "eval_time: 3m59s")) == {"two targets": ()}
+    assert run(tmp_path, TESTS.replace("eval_time: 3m", "eval_time: 4m59s"))["two targets"] != ()
+
+
+def test_failures_are_told_as_promtool_does(tmp_path: Path) -> None:
+    wrong = TESTS.replace("has 1 on", "has 2 on").replace("value: 1", "value: 3")
+    alert, expr = run(tmp_path, wrong)["two targets"]
+    assert alert == (
+        "    name: two targets,\n"
+        "    alertname: Down, time: 4m, \n"
+        "        exp:[\n"
+        "            0:\n"
+        '              Labels:{alertname="Down", job="a", team="core"}\n'
+        '              Annotations:{text="a has 2 on http://lake"}\n'
+        "            ], \n"
+        "        got:[\n"
+        "            0:\n"
+        '              Labels:{alertname="Down", job="a", team="core"}\n'
+        '              Annotations:{text="a has 1 on http://lake"}\n'
+        "            ]"
+    )
+    shown = '{__name__="job:up:sum", job="a", team="core"}'
+    assert (
+        expr == f'    expr: "job:up:sum", time: 5m,\n        exp: {shown} 3E+00\n        got: {shown} 1E+00'
+    )
+    difference = run(tmp_path, wrong, shows_diff=True)["two targets"][1]
+    assert f"-{shown} 3E+00" in difference
+    assert f"+{shown} 1E+00" in difference
+
+
+def test_rules_that_cannot_be_loaded_fail_every_group(tmp_path: Path) -> None:
+    (failure,) = run(tmp_path, TESTS, RULES.replace("sum by (job) (up)", "sum by"))["two targets"]
+    assert "rules.yml" in failure
+    assert "parse error" in failure
+
+
+def test_an_error_of_a_rule_ends_the_group(tmp_path: Path) -> None:
+    expr = "up * on (job) group_left up"
+    (failure,) = run(tmp_path, TESTS, RULES.replace("sum by (job) (up)", expr))["two targets"]
+    assert failure.startswith("    rule: job:up:sum, time: 0s, err: found duplicate series")
+
+
+def test_only_chosen_groups_run(tmp_path: Path) -> None:
+    assert run(tmp_path, TESTS, only=[re.compile("three")]) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tests: [{intervall: 1m}]", "test.yml:1: field intervall not found"),
+        ("fuzzy_compare: perhaps", "expected true or false"),
+        ("tests: [{start_timestamp: soon}]", "RFC 3339"),
+        ("tests: [{promql_expr_test: [{exp_samples: [{value: many}]}]}]", "expected a number"),
+        ("tests: [", "yaml"),
+    ],
+)
+def test_files_that_are_none(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "test.yml"
+    path.write_text(text)
+    with pytest.raises(UnitTestFileError, match=re.escape(message)):
+        read_unit_tests(path)
+
+
+def test_a_group_that_is_ordered_twice(tmp_path: Path) -> None:
+    (failures,) = run(tmp_path, "group_eval_order: [a, b, a]").values()
+    assert failures == ("group name repeated in evaluation order: a",)
+
+
+def test_the_command_prints_verdicts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(tmp_path, TESTS)
+    parser = ArgumentParser()
+    rule_tests.configure(parser)
+    assert rule_tests.run(parser.parse_args([str(tmp_path / "test.yml")])) == 0
+    assert capsys.readouterr().out == f"Unit Testing:  {tmp_path / 'test.yml'}\n  SUCCESS\n\n"
+    assert rule_tests.run(parser.parse_args([str(tmp_path / "none.yml")])) == 1
+    assert "FAILED:" in capsys.readouterr().out
