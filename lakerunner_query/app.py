@@ -29,6 +29,7 @@ from lakerunner_query.api.lakerunner.traces import traces_router
 from lakerunner_query.api.loki.queries import loki_router
 from lakerunner_query.api.loki.render import respond_like_loki
 from lakerunner_query.api.loki.tail import tail
+from lakerunner_query.api.prometheus.alerts import log_alerts_router
 from lakerunner_query.api.prometheus.federate import federation_router, home_router
 from lakerunner_query.api.prometheus.queries import prometheus_router
 from lakerunner_query.api.prometheus.render import respond_like_prometheus
@@ -63,7 +64,7 @@ GRACE_S = 5
 """Seconds for requests and calls in flight at the end."""
 GRPC_ELSEWHERE = "this port answers queries; telemetry goes to the ingress"
 HANDLERS = (
-    page, asset, alive, ready, metrics, ping, lakeql_router, logs_router, logql_router, loki_router, tail,
+    page, asset, alive, ready, metrics, ping, lakeql_router, logs_router, logql_router, loki_router, log_alerts_router, tail,
     metrics_router,
     promql_router, prometheus_router, federation_router, home_router, healthy, ready_like_prometheus,
     ready_like_tempo, tempo_router, jaeger_router, spans_router, traces_router, traceql_router,

@@ -24,6 +24,8 @@ from lakerunner_query.plan.promql import Reads
 from resources.index import postgres
 from resources.index.contract import QueryIndex
 from resources.index.rule_types import CoverageQuery
+from resources.index.rule_types import RuleSet
+from resources.index.ruling_types import AlertChange, GroupRecord, WaitingNotices
 from resources.index.types import ApiKey, CountQuery, MetricFamily, SegmentQuery, Snapshot, TierQuery
 from resources.lake.frequency import AS_SENT
 from resources.lake.layout import Signal
@@ -200,6 +202,23 @@ class Locator:
         """Count what ingestion could not keep; while the index is away nobody knows."""
         asking = partial(self._index.ingest_losses, org, _in_range(start_ns), _in_range(end_ns))
         return await self._ask_or_recall(asking, lambda: None)
+
+    async def rule_groups(self, org: str) -> tuple[RuleSet, list[GroupRecord]]:
+        """Return the rules of an organisation and their last evaluations."""
+
+        def asking() -> tuple[RuleSet, list[GroupRecord]]:
+            return self._index.rules(org), self._index.group_records(org)
+
+        return await self._ask_or_recall(partial(asking), lambda: None)
+
+    async def alert_changes(self, org: str, from_ms: int, to_ms: int, limit: int) -> list[AlertChange]:
+        """List changes of alerts, the newest first."""
+        asking = partial(self._index.alert_changes, org, from_ms, to_ms, limit)
+        return await self._ask_or_recall(asking, lambda: None)
+
+    async def waiting_notices(self, org: str) -> list[WaitingNotices]:
+        """Count the notifications of an organisation that wait for a receiver."""
+        return await self._ask_or_recall(partial(self._index.waiting_notices, org), lambda: None)
 
     async def metric_families(self, org: str, since_ms: int, metric: str) -> list[MetricFamily]:
         """List what remote write told of metric families lately; `metric` narrows it to that one."""

@@ -11,6 +11,7 @@ import msgspec
 from litestar import Request, Response, Router, route
 
 from lakerunner_query.api.prometheus import render as answers
+from lakerunner_query.api.prometheus.alerts import ALERT_HANDLERS
 from lakerunner_query.api.prometheus.cardinality import tsdb
 from lakerunner_query.api.prometheus.language import format_query, parse_query
 from lakerunner_query.api.prometheus.names import label_values, labels, metadata, query_exemplars, series
@@ -54,7 +55,7 @@ prometheus_router = Router(
     "/prometheus/api/v1",
     route_handlers=[
         query, query_range, series, labels, label_values, metadata, query_exemplars,
-        format_query, parse_query, read, tsdb, *STATUS_HANDLERS,
+        format_query, parse_query, read, tsdb, *ALERT_HANDLERS, *STATUS_HANDLERS,
     ],
     guards=[require_reader],
     exception_handlers=handlers(respond_like_prometheus),

@@ -1,6 +1,6 @@
 """The status endpoints of Prometheus; fields that have no counterpart here are empty or zero.
 
-Nothing is scraped here, and there are no rules: those endpoints answer as a Prometheus without any does.
+Nothing is scraped here: those endpoints answer as a Prometheus without targets does.
 """
 
 from __future__ import annotations
@@ -72,16 +72,6 @@ def runtimeinfo() -> Envelope:
 def config() -> Envelope:
     """Return an empty configuration; there is no such file."""
     return _success({"yaml": ""})
-
-
-@get("/rules", sync_to_thread=False)
-def rules() -> Envelope:
-    return _success({"groups": []})
-
-
-@get("/alerts", sync_to_thread=False)
-def alerts() -> Envelope:
-    return _success({"alerts": []})
 
 
 @get("/targets", sync_to_thread=False)
@@ -160,7 +150,7 @@ async def ready_like_prometheus(services: Services) -> Response[str]:
 
 
 STATUS_HANDLERS = (
-    buildinfo, flags, runtimeinfo, config, rules, alerts, targets, targets_metadata, scrape_pool,
+    buildinfo, flags, runtimeinfo, config, targets, targets_metadata, scrape_pool,
     scrape_pools, alertmanagers, walreplay, blocks, notifications, features, description,
 )  # fmt: skip
 
@@ -176,7 +166,7 @@ def _features(promql: Features) -> dict[str, dict[str, bool]]:
         "subqueries": True, "type_and_unit_labels": False, "without": True,
     }  # fmt: skip
     api = {
-        "admin": False, "exclude_alerts": False, "label_values_match": True, "lifecycle": False,
+        "admin": False, "exclude_alerts": True, "label_values_match": True, "lifecycle": False,
         "openapi_3.1": True, "openapi_3.2": False, "otlp_write_receiver": False, "query_stats": True,
         "query_warnings": True, "remote_write_receiver": False, "search": False, "time_range_labels": True,
         "time_range_series": True,
