@@ -44,7 +44,8 @@ class Tally:
         refused = ", ".join(f"{name} {count}" for name, count in self.refusals.most_common())
         return (
             f"{self.asked} questions, {self.rewritten} rewritten ({self.share:.0%}), {self.steps} steps from"
-            f" derived metrics, {self.failed_alike} failed alike, {len(self.wrong)} wrong; refused by: {refused}"
+            f" derived metrics, {self.failed_alike} failed alike, {len(self.wrong)} wrong;"
+            f" refused by: {refused}"
         )
 
 

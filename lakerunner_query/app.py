@@ -64,8 +64,8 @@ GRACE_S = 5
 """Seconds for requests and calls in flight at the end."""
 GRPC_ELSEWHERE = "this port answers queries; telemetry goes to the ingress"
 HANDLERS = (
-    page, asset, alive, ready, metrics, ping, lakeql_router, logs_router, logql_router, loki_router, log_alerts_router,
-    tail, metrics_router,
+    page, asset, alive, ready, metrics, ping, lakeql_router, logs_router, logql_router, loki_router,
+    log_alerts_router, tail, metrics_router,
     promql_router, prometheus_router, federation_router, home_router, healthy, ready_like_prometheus,
     ready_like_tempo, tempo_router, jaeger_router, spans_router, traces_router, traceql_router,
     service_map_router,

@@ -26,13 +26,14 @@ PIPELINES = (
     "| json | status >= 404",
     '| json | region!=""', '| json | region=~"e.*|us" | status > 200', '| tier="gold"', '| json | tier!=""',
     '|= "a" | json | status == 500', "| json | label_format zone=region", "| json | drop region",
-    '| json | __error__=""', '| json region="region", status="status"', '| json | status >= 404 or tier="gold"',
+    '| json | __error__=""', '| json region="region", status="status"',
+    '| json | status >= 404 or tier="gold"',
     "| json | keep service_name, region, status", '| json | line_format "{{.region}}" |= "e"',
 )  # fmt: skip
 VALUES = ("", "", LINE_BYTES, "took", "duration(took)")
 EXTRAS = (
-    '| region="eu"', '| tier=~"gold|silver"', '| service_name="web"', '| status!="500"', '| tier=""', '|= "c"',
-    '| status > 404', '| zone!~"e.*"',
+    '| region="eu"', '| tier=~"gold|silver"', '| service_name="web"', '| status!="500"',
+    '| tier=""', '|= "c"', '| status > 404', '| zone!~"e.*"',
 )  # fmt: skip
 RANGES = ("10s", "30s", "1m", "5m", "20m", "1h", "15s", "10s500ms")
 OFFSETS = ("", "", "", " offset 10s", " offset 5m", " offset 1h", " offset 7s", " offset -1m")
