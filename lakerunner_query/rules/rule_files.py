@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from lakerunner_query.errors import QueryError
 from lakerunner_query.promql.lang.cursor import ALL_FEATURES, Features
 from lakerunner_query.rules.checks import check_group, place_of
+from lakerunner_query.rules.derived import clashes, read_derived
 from lakerunner_query.rules.documents import (
     AlertRule,
     DerivedMetric,
@@ -83,6 +84,7 @@ def read_file(text: bytes, form: FileForm = FileForm()) -> RuleFile:
         documents = compose(text)
         for document in documents[:1] if form.is_strict else documents:
             _read_document(reading, document, form, found)
+        reading.faults += clashes(found.derived, {})
     except YamlError as error:
         reading.faults.append(error.fault)
     found.faults = sorted(reading.faults, key=lambda fault: fault.line)
@@ -117,6 +119,10 @@ def _read_document(reading: Reading, document: Node, form: FileForm, found: Rule
         names.add(group.name)
         _check(reading, group, form)
         found.groups.append((namespace, group))
+    for node in fields.items("materialize", "DerivedMetric"):
+        metric = read_derived(reading, node)
+        if metric is not None:
+            found.derived.append(metric)
 
 
 def _group(reading: Reading, node: Node, form: FileForm) -> RuleGroup:

@@ -245,6 +245,14 @@ def names_in(parsed: LabelCondition) -> Iterator[str]:
             yield from names_in(right)
 
 
+def compares_values(parsed: LabelCondition) -> bool:
+    """Tell if a value may be none that can be compared, which marks its row with an error."""
+    match parsed:
+        case LabelAnd(left, right) | LabelOr(left, right):
+            return compares_values(left) or compares_values(right)
+    return isinstance(parsed, LabelCompare | LabelIp)
+
+
 def conjuncts(parsed: LabelCondition) -> Iterator[LabelCondition]:
     """Yield the conditions that all have to hold."""
     if isinstance(parsed, LabelAnd):

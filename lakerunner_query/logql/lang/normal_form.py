@@ -17,6 +17,7 @@ from lakerunner_query.gotext import regexp
 from lakerunner_query.logql.lang.ast import (
     ERROR,
     SPECIAL,
+    Drop,
     FilterOp,
     LabelCondition,
     LabelFilter,
@@ -26,7 +27,7 @@ from lakerunner_query.logql.lang.ast import (
     Stage,
 )
 from lakerunner_query.logql.lang.conditions import conjuncts
-from lakerunner_query.logql.lang.stages import row_of
+from lakerunner_query.logql.lang.stages import condition_of, row_of
 from lakerunner_query.syntax import Matcher, MatchOp
 
 NOW = "now"
@@ -139,3 +140,16 @@ def is_without_errors(condition: LabelCondition) -> bool:
         return False
     plain = _plain(condition.matcher)
     return plain.op is MatchOp.EQUAL and not plain.value
+
+
+def failing_stage(stages: Iterable[Stage]) -> Stage | None:
+    """Return the last stage whose errors stay: no later one drops them, or their rows."""
+    failing = None
+    for stage in stages:
+        condition = condition_of(stage)
+        drops_rows = condition is not None and any(map(is_without_errors, conjuncts(condition)))
+        if drops_rows or (isinstance(stage, Drop) and ERROR in stage.items):
+            failing = None
+        elif row_of(stage).can_fail(stage):
+            failing = stage
+    return failing

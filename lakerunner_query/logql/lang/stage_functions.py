@@ -37,7 +37,12 @@ from lakerunner_query.logql.lang.patterns import (
     path,
     steps_of,
 )
-from lakerunner_query.logql.lang.templates import LINE_FUNCTION, template_fault, template_labels
+from lakerunner_query.logql.lang.templates import (
+    LINE_FUNCTION,
+    runs_per_value,
+    template_fault,
+    template_labels,
+)
 from lakerunner_query.syntax import Matcher
 
 Names = frozenset[str] | None
@@ -303,3 +308,7 @@ def label_format_reads_line(stage: LabelFormat) -> bool:
 
 def renames(stage: LabelFormat) -> bool:
     return any(isinstance(one, Rename) for one in stage.operations)
+
+
+def label_format_can_fail(stage: LabelFormat) -> bool:
+    return any(runs_per_value(text, name) for text, name in label_format_templates(stage))

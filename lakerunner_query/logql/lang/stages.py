@@ -31,6 +31,7 @@ from lakerunner_query.logql.lang.ast import (
 )
 from lakerunner_query.logql.lang.conditions import (
     TextSearch,
+    compares_values,
     condition_fault,
     condition_text,
     label_filter,
@@ -56,6 +57,7 @@ from lakerunner_query.logql.lang.stage_functions import (
     keep,
     keep_names,
     label_format,
+    label_format_can_fail,
     label_format_changes,
     label_format_fault,
     label_format_names,
@@ -83,7 +85,7 @@ from lakerunner_query.logql.lang.stage_functions import (
     renames,
     word_only,
 )
-from lakerunner_query.logql.lang.templates import template_labels
+from lakerunner_query.logql.lang.templates import runs_per_value, template_labels
 from lakerunner_query.syntax import Matcher, Task
 
 
@@ -118,6 +120,8 @@ class StageRow:
     drops_rows: bool
     uses_label_values: bool
     """Label values decide about rows, lines or values of other labels."""
+    can_fail: Callable[[Any], bool]
+    """A row may come out with `__error__`."""
     condition: Callable[[Any], LabelCondition | None]
     """Condition on labels, of a stage that is nothing else."""
     search: Callable[[Any], TextSearch | None]
@@ -181,6 +185,7 @@ STAGES: tuple[StageRow, ...] = (
         changes_line=False,
         drops_rows=True,
         uses_label_values=False,
+        can_fail=never,
         condition=no_condition,
         search=text_search,
         templates=no_templates,
@@ -202,6 +207,7 @@ STAGES: tuple[StageRow, ...] = (
         changes_line=False,
         drops_rows=True,
         uses_label_values=True,
+        can_fail=lambda stage: compares_values(stage.condition),
         condition=lambda stage: stage.condition,
         search=no_search,
         templates=no_templates,
@@ -223,6 +229,7 @@ STAGES: tuple[StageRow, ...] = (
         changes_line=False,
         drops_rows=False,
         uses_label_values=False,
+        can_fail=always,
         condition=no_condition,
         search=no_search,
         templates=no_templates,
@@ -244,6 +251,7 @@ STAGES: tuple[StageRow, ...] = (
         changes_line=False,
         drops_rows=False,
         uses_label_values=False,
+        can_fail=lambda stage: stage.strict,
         condition=no_condition,
         search=no_search,
         templates=no_templates,
@@ -265,6 +273,7 @@ STAGES: tuple[StageRow, ...] = (
         changes_line=False,
         drops_rows=False,
         uses_label_values=False,
+        can_fail=never,
         condition=no_condition,
         search=no_search,
         templates=no_templates,
@@ -286,6 +295,7 @@ STAGES: tuple[StageRow, ...] = (
         changes_line=False,
         drops_rows=False,
         uses_label_values=False,
+        can_fail=never,
         condition=no_condition,
         search=no_search,
         templates=no_templates,
@@ -307,6 +317,7 @@ STAGES: tuple[StageRow, ...] = (
         changes_line=True,
         drops_rows=False,
         uses_label_values=False,
+        can_fail=always,
         condition=no_condition,
         search=no_search,
         templates=no_templates,
@@ -328,6 +339,7 @@ STAGES: tuple[StageRow, ...] = (
         changes_line=True,
         drops_rows=False,
         uses_label_values=False,
+        can_fail=never,
         condition=no_condition,
         search=no_search,
         templates=no_templates,
@@ -349,6 +361,7 @@ STAGES: tuple[StageRow, ...] = (
         changes_line=True,
         drops_rows=False,
         uses_label_values=True,
+        can_fail=lambda stage: runs_per_value(stage.template, "line"),
         condition=no_condition,
         search=no_search,
         templates=lambda stage: ((stage.template, "line"),),
@@ -370,6 +383,7 @@ STAGES: tuple[StageRow, ...] = (
         changes_line=False,
         drops_rows=False,
         uses_label_values=True,
+        can_fail=label_format_can_fail,
         condition=no_condition,
         search=no_search,
         templates=label_format_templates,
@@ -391,6 +405,7 @@ STAGES: tuple[StageRow, ...] = (
         changes_line=False,
         drops_rows=False,
         uses_label_values=False,
+        can_fail=never,
         condition=no_condition,
         search=no_search,
         templates=no_templates,
@@ -412,6 +427,7 @@ STAGES: tuple[StageRow, ...] = (
         changes_line=False,
         drops_rows=False,
         uses_label_values=False,
+        can_fail=never,
         condition=no_condition,
         search=no_search,
         templates=no_templates,
