@@ -13,8 +13,8 @@ from __future__ import annotations
 import glob
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from lakerunner_query.errors import QueryError
@@ -23,9 +23,6 @@ from lakerunner_query.gotext.durations import text as short_duration
 from lakerunner_query.gotext.strconv import quote
 from lakerunner_query.histogram.model import Histogram, compact
 from lakerunner_query.promql.context import Options
-from lakerunner_query.promql.evaluate import combine_results, evaluate
-from lakerunner_query.promql.lang.bind import bind
-from lakerunner_query.promql.lang.parser import parse_cached
 from lakerunner_query.promql.series_notation import (
     NotationError,
     SeriesLine,
@@ -40,11 +37,12 @@ from lakerunner_query.rules.evaluation import (
     Answer,
     Moment,
     Question,
+    RuleOutcome,
     Sample,
     drive,
     evaluate_rule,
-    samples_of,
 )
+from lakerunner_query.rules.memory_engine import MemoryEngine, can_ask_all
 from lakerunner_query.rules.memory_source import MemorySource
 from lakerunner_query.rules.rule_files import FileForm, RuleFileError, read_file
 from lakerunner_query.rules.unit_test_files import (
@@ -64,7 +62,7 @@ from lakerunner_query.rules.unit_test_texts import (
     samples_difference,
     samples_failure,
 )
-from lakerunner_query.vectors.vector import Labels, Steps
+from lakerunner_query.vectors.vector import NAME, Labels, Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,20 +118,6 @@ def _ordered(file: UnitTestFile, groups: Sequence[RuleGroup]) -> list[RuleGroup]
     return sorted(groups, key=lambda group: places.get(group.name, 0))
 
 
-@dataclass(slots=True)
-class _Engine:
-    """PromQL over samples in memory."""
-
-    options: Options
-    source: MemorySource = field(default_factory=MemorySource)
-
-    def ask(self, question: Question) -> Answer:
-        at_ms = question.at_ms
-        expr = bind(parse_cached(question.expr), at_ms, at_ms, 0)
-        result = combine_results([evaluate(expr, Steps(at_ms, 1, 1), self.source, self.options)])
-        return samples_of(result.value)
-
-
 class _Run:
     """One group of tests while it runs."""
 
@@ -145,73 +129,123 @@ class _Run:
         self._input_step_ms = test.interval_ms or file.evaluation_interval_ms
         self._is_fuzzy = file.fuzzy_compare
         self._shows_diff = shows_diff
-        self._engine = _Engine(Options(default_subquery_step_ms=self._step_ms))
+        self._engine = MemoryEngine(Options(default_subquery_step_ms=self._step_ms))
         self._rules = [(group, rule) for group in groups for rule in group.rules]
-        self._states = [RuleState() for _ in self._rules]
         self._input: list[SeriesLine] = []
-        self._loaded = 0
-        """Samples of each series that exist already."""
+        self._last_ms = test.last_eval_ms // self._step_ms * self._step_ms
+        """Time since the start of the last evaluation."""
+        self._seen: dict[int, list[RuleState]] = {
+            case.eval_time_ms // self._step_ms * self._step_ms: [] for case in test.alert_cases
+        }
+        """States of rules after the evaluations that alerts are compared after, by time since the start."""
 
     def failures(self) -> list[str]:
         try:
             self._input = [series_line(f"{one.series} {one.values}") for one in self._test.input_series]
         except NotationError as error:
             return [str(error)]
-        for case in self._test.alert_cases:
-            if not case.alert:
-                inside = f" (in TestGroup {self._test.name})" if self._test.name else ""
-                time = short_duration(case.eval_time_ms)
-                return [
-                    "an item under alert_rule_test misses required attribute alertname "
-                    f"at eval_time {time}{inside}"
-                ]
+        if nameless := next((case for case in self._test.alert_cases if not case.alert), None):
+            inside = f" (in TestGroup {self._test.name})" if self._test.name else ""
+            return [
+                "an item under alert_rule_test misses required attribute alertname "
+                f"at eval_time {short_duration(nameless.eval_time_ms)}{inside}"
+            ]
+        errors, until_ms = self._run_all()
         found: list[str] = []
-        waiting = sorted(self._test.alert_cases, key=lambda case: case.eval_time_ms)
-        for since_ms in range(0, self._test.last_eval_ms + 1, self._step_ms):
-            self._load(since_ms)
-            errors = self._evaluate(self._test.start_ms + since_ms)
-            if errors:
-                return found + errors
-            while waiting and waiting[0].eval_time_ms < since_ms + self._step_ms:
-                found += self._check_alerts(waiting.pop(0))
+        for case in sorted(self._test.alert_cases, key=lambda case: case.eval_time_ms):
+            if case.eval_time_ms < until_ms + self._step_ms:
+                found += self._check_alerts(case)
+        if errors:
+            return found + errors
         for expr_case in self._test.expr_cases:
             found += self._check_expr(expr_case)
         return found
 
-    def _load(self, since_ms: int) -> None:
-        """Add the samples of the input up to now."""
-        until = since_ms // self._input_step_ms + 1
+    def _run_all(self) -> tuple[list[str], int]:
+        """Evaluate all rules at all times; return errors, and the time of the last evaluation without."""
+        inputs = {dict(one.labels).get(NAME, "") for one in self._input}
+        rules = [rule for _, rule in self._rules]
+        if can_ask_all(rules, inputs) and self._run_rule_by_rule():
+            return [], self._last_ms
+        return self._run_step_by_step()
+
+    def _load(self, from_ms: int, to_ms: int) -> None:
+        """Add the samples of the input in `(from, to]`, in milliseconds since the start."""
+        step_ms = self._input_step_ms
         for series in self._input:
-            for place in range(self._loaded, min(until, len(series.values))):
+            for place in range(from_ms // step_ms + 1, min(to_ms // step_ms + 1, len(series.values))):
                 value = series.values[place]
                 if not value.is_nothing:
-                    at_ms = self._test.start_ms + place * self._input_step_ms
+                    at_ms = self._test.start_ms + place * step_ms
                     number = None if value.is_stale else value.number
                     self._engine.source.append(
                         series.labels, at_ms, number if value.histogram is None else value.histogram
                     )
-        self._loaded = until
 
-    def _evaluate(self, at_ms: int) -> list[str]:
-        moment = Moment(
-            at_ms, external_labels=self._test.external_labels, external_url=self._test.external_url
+    def _moment(self, since_ms: int) -> Moment:
+        return Moment(
+            self._test.start_ms + since_ms,
+            external_labels=self._test.external_labels,
+            external_url=self._test.external_url,
         )
+
+    def _run_rule_by_rule(self) -> bool:
+        """Evaluate each rule at all times; False, and nothing done, where one fails."""
+        self._load(-1, self._last_ms)
+        try:
+            done = all(self._run_rule(group, rule) for group, rule in self._rules)
+        except QueryError:
+            done = False
+        if not done:
+            self._engine.source = MemorySource()
+            for states in self._seen.values():
+                states.clear()
+        return done
+
+    def _run_rule(self, group: RuleGroup, rule: Rule) -> bool:
+        state = RuleState()
+        offset_ms = group.query_offset_ms or 0
+        steps = Steps(self._test.start_ms - offset_ms, self._step_ms, self._last_ms // self._step_ms + 1)
+        for number, answer in enumerate(self._engine.ask_all(rule.expr, steps)):
+            since_ms = number * self._step_ms
+            if answer or state != RuleState():
+                outcome = drive(evaluate_rule(rule, group, state, self._moment(since_ms)), _always(answer))
+                if outcome.error:
+                    return False
+                state = outcome.state
+                self._record(outcome)
+            if since_ms in self._seen:
+                self._seen[since_ms].append(state)
+        return True
+
+    def _run_step_by_step(self) -> tuple[list[str], int]:
+        states = [RuleState() for _ in self._rules]
         errors: list[str] = []
-        for place, (group, rule) in enumerate(self._rules):
-            steps = evaluate_rule(rule, group, self._states[place], moment)
-            outcome = drive(steps, self._engine.ask)
-            self._states[place] = outcome.state
-            for sample in outcome.samples:
-                self._engine.source.append(sample.labels, sample.at_ms, sample.value)
-            if outcome.error:
-                time = duration_text(at_ms * 10**6)
-                errors.append(f"    rule: {_name(rule)}, time: {time}, err: {outcome.error}")
-        return errors
+        for since_ms in range(0, self._last_ms + 1, self._step_ms):
+            self._load(since_ms - self._step_ms if since_ms else -1, since_ms)
+            moment = self._moment(since_ms)
+            for place, (group, rule) in enumerate(self._rules):
+                outcome = drive(evaluate_rule(rule, group, states[place], moment), self._engine.ask)
+                states[place] = outcome.state
+                self._record(outcome)
+                if outcome.error:
+                    time = duration_text(moment.at_ms * 10**6)
+                    errors.append(f"    rule: {_name(rule)}, time: {time}, err: {outcome.error}")
+            if errors:
+                return errors, since_ms - self._step_ms
+            if since_ms in self._seen:
+                self._seen[since_ms] = list(states)
+        return [], self._last_ms
+
+    def _record(self, outcome: RuleOutcome) -> None:
+        for sample in outcome.samples:
+            self._engine.source.append(sample.labels, sample.at_ms, sample.value)
 
     def _check_alerts(self, case: AlertCase) -> list[str]:
+        since_ms = case.eval_time_ms // self._step_ms * self._step_ms
         found = sorted(
             ShownAlert(_sorted(alert.labels), _sorted(alert.annotations))
-            for (_, rule), state in zip(self._rules, self._states, strict=True)
+            for (_, rule), state in zip(self._rules, self._seen[since_ms], strict=True)
             if isinstance(rule, AlertRule) and rule.alert == case.alert
             for alert in state.alerts
             if alert.phase is Phase.FIRING
@@ -247,6 +281,10 @@ class _Run:
         if one == other:
             return True
         return self._is_fuzzy and other in {math.nextafter(one, -math.inf), math.nextafter(one, math.inf)}
+
+
+def _always(answer: Answer) -> Callable[[Question], Answer]:
+    return lambda _: answer
 
 
 def _name(rule: Rule) -> str:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from lakerunner_cli import rule_tests
+from lakerunner_query.rules.documents import AlertRule, RecordingRule, Rule
+from lakerunner_query.rules.memory_engine import can_ask_all
 from lakerunner_query.rules.unit_test_files import UnitTestFileError, read_unit_tests
 from lakerunner_query.rules.unit_tests import run_file
 
@@ -130,3 +132,57 @@ def test_the_command_prints_verdicts(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == f"Unit Testing:  {tmp_path / 'test.yml'}\n  SUCCESS\n\n"
     assert rule_tests.run(parser.parse_args([str(tmp_path / "none.yml")])) == 1
     assert "FAILED:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "expr",
+    [
+        "up",
+        "up offset 1m",
+        "up offset -1m",
+        "up @ 120",
+        "up @ end()",
+        "topk(1, up)",
+        "max_over_time(up[3m:1m])",
+        "absent(up == 0)",
+        "ALERTS",
+        "{job='a'}",
+        "later",
+        "same + 1",
+        "up + time() * 0",
+    ],
+)
+def test_all_times_at_once_are_the_times_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expr: str
+) -> None:
+    rules = f"""
+groups:
+- name: g
+  rules:
+  - {{record: same, expr: sum(up)}}
+  - alert: Any
+    expr: {expr}
+    for: 2m
+    annotations: {{text: "{{{{ $value }}}} {{{{ $labels.instance }}}}"}}
+  - {{record: later, expr: same > 1}}
+"""
+    checks = "".join(f"  - {{eval_time: {minute}m, alertname: Any}}\n" for minute in range(6))
+    asked = "".join(
+        f"  - {{expr: '{text}', eval_time: {minute}m, exp_samples: [{{labels: none}}]}}\n"
+        for minute in range(6)
+        for text in ("same", "later", "ALERTS", "ALERTS_FOR_STATE")
+    )
+    tests = TESTS.partition("  alert_rule_test")[0]
+    tests += f"  alert_rule_test:\n{checks}  promql_expr_test:\n{asked}"
+    at_once = run(tmp_path, tests, rules)
+    monkeypatch.setattr("lakerunner_query.rules.unit_tests.can_ask_all", lambda *_: False)
+    assert run(tmp_path, tests, rules) == at_once
+    assert at_once["two targets"] != ()
+
+
+def test_usual_rules_are_evaluated_at_all_times_at_once() -> None:
+    rules: list[Rule] = [RecordingRule("r", "rate(x[5m])"), AlertRule("A", "r > 1 and on () y offset 1h")]
+    assert can_ask_all(rules, {"x", "y"})
+    assert not can_ask_all(rules[::-1], {"x", "y"})
+    assert not can_ask_all(rules, {"x", "r"})
+    assert not can_ask_all([*rules, AlertRule("B", "y", annotations={"t": "{{ query `x` }}"})], {"x"})
