@@ -9,8 +9,8 @@ An expression may be asked at all times at once if nothing that it reads depends
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -78,26 +78,22 @@ def _sample(vector: Vector, labels: Labels, row: int, step: int) -> Sample:
     return Sample(labels, float(vector.values[row, step]) if histogram is None else histogram)
 
 
-def can_ask_all(rules: Sequence[Rule], inputs: AbstractSet[str]) -> bool:
+def can_ask_all(rules: Sequence[Rule]) -> bool:
     """Tell if each rule can be evaluated at all times before the next one is evaluated at any.
 
-    It can if rules read only what the input or earlier rules made, at or before the time of the evaluation,
-    and nothing is made twice. `inputs` are the names of the input's metrics.
+    It can if rules read only what the input or earlier rules made, at or before the time of the evaluation;
+    and if no series is made twice, which the evaluation shows.
     """
-    later = {ALERTS, ALERTS_FOR_STATE, *(rule.record for rule in rules if not isinstance(rule, AlertRule))}
-    recorded = set(inputs)
+    later = Counter(rule.record for rule in rules if not isinstance(rule, AlertRule))
+    later.update((ALERTS, ALERTS_FOR_STATE))
     for rule in rules:
         names = _names_read(rule.expr)
-        if names is None or not later.isdisjoint(names):
+        if names is None or any(later[name] for name in names):
             return False
-        if isinstance(rule, AlertRule):
-            if any("query" in text for text in (*rule.labels.values(), *rule.annotations.values())):
-                return False
-        elif rule.record in recorded:
+        if not isinstance(rule, AlertRule):
+            later[rule.record] -= 1
+        elif any("query" in text for text in (*rule.labels.values(), *rule.annotations.values())):
             return False
-        else:
-            recorded.add(rule.record)
-            later.discard(rule.record)
     return True
 
 

@@ -62,7 +62,7 @@ from lakerunner_query.rules.unit_test_texts import (
     samples_difference,
     samples_failure,
 )
-from lakerunner_query.vectors.vector import NAME, Labels, Steps
+from lakerunner_query.vectors.vector import Labels, Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +163,7 @@ class _Run:
 
     def _run_all(self) -> tuple[list[str], int]:
         """Evaluate all rules at all times; return errors, and the time of the last evaluation without."""
-        inputs = {dict(one.labels).get(NAME, "") for one in self._input}
-        rules = [rule for _, rule in self._rules]
-        if can_ask_all(rules, inputs) and self._run_rule_by_rule():
+        if can_ask_all([rule for _, rule in self._rules]) and self._run_rule_by_rule():
             return [], self._last_ms
         return self._run_step_by_step()
 
@@ -190,10 +188,11 @@ class _Run:
         )
 
     def _run_rule_by_rule(self) -> bool:
-        """Evaluate each rule at all times; False, and nothing done, where one fails."""
+        """Evaluate each rule at all times; False, and nothing done, if one fails or makes others' series."""
         self._load(-1, self._last_ms)
+        made = set(self._engine.source.series)
         try:
-            done = all(self._run_rule(group, rule) for group, rule in self._rules)
+            done = all(self._run_rule(group, rule, made) for group, rule in self._rules)
         except QueryError:
             done = False
         if not done:
@@ -202,8 +201,9 @@ class _Run:
                 states.clear()
         return done
 
-    def _run_rule(self, group: RuleGroup, rule: Rule) -> bool:
-        state = RuleState()
+    def _run_rule(self, group: RuleGroup, rule: Rule, made: set[Labels]) -> bool:
+        """Evaluate a rule at all times; `made` are the series that there are, and becomes those after it."""
+        state, own = RuleState(), set[Labels]()
         offset_ms = group.query_offset_ms or 0
         steps = Steps(self._test.start_ms - offset_ms, self._step_ms, self._last_ms // self._step_ms + 1)
         for number, answer in enumerate(self._engine.ask_all(rule.expr, steps)):
@@ -213,10 +213,13 @@ class _Run:
                 if outcome.error:
                     return False
                 state = outcome.state
+                own.update(sample.labels for sample in outcome.samples)
                 self._record(outcome)
             if since_ms in self._seen:
                 self._seen[since_ms].append(state)
-        return True
+        is_apart = own.isdisjoint(made)
+        made |= own
+        return is_apart
 
     def _run_step_by_step(self) -> tuple[list[str], int]:
         states = [RuleState() for _ in self._rules]

@@ -182,7 +182,34 @@ groups:
 
 def test_usual_rules_are_evaluated_at_all_times_at_once() -> None:
     rules: list[Rule] = [RecordingRule("r", "rate(x[5m])"), AlertRule("A", "r > 1 and on () y offset 1h")]
-    assert can_ask_all(rules, {"x", "y"})
-    assert not can_ask_all(rules[::-1], {"x", "y"})
-    assert not can_ask_all(rules, {"x", "r"})
-    assert not can_ask_all([*rules, AlertRule("B", "y", annotations={"t": "{{ query `x` }}"})], {"x"})
+    assert can_ask_all(rules)
+    assert not can_ask_all(rules[::-1])
+    assert not can_ask_all([*rules, RecordingRule("r", "y")])
+    assert not can_ask_all([*rules, AlertRule("B", "y", annotations={"t": "{{ query `x` }}"})])
+
+
+@pytest.mark.parametrize("record", ["up", "two"])
+def test_series_that_are_made_twice_are_made_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: str
+) -> None:
+    """A rule writes a series of the input after it has ended, or one that another rule writes, too."""
+    rules = f"""
+groups:
+- name: g
+  rules:
+  - {{record: two, expr: 'max by (job) (up == 0)'}}
+  - {{record: {record}, expr: 'vector(7)', labels: {{job: a, instance: "1"}}}}
+  - {{record: two, expr: 'vector(8)', labels: {{job: a}}}}
+"""
+    tests = (
+        TESTS.partition("  alert_rule_test")[0]
+        + "  promql_expr_test:\n"
+        + "".join(
+            f"  - {{expr: '{name}', eval_time: 9m, exp_samples: [{{labels: none}}]}}\n"
+            for name in ("up", "two")
+        )
+    )
+    found = run(tmp_path, tests, rules)
+    monkeypatch.setattr("lakerunner_query.rules.unit_tests.can_ask_all", lambda *_: False)
+    assert run(tmp_path, tests, rules) == found
+    assert "7E+00" in "".join(found["two targets"])
