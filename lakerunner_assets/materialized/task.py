@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -16,11 +17,15 @@ import pyarrow as pa
 import xxhash
 
 from lakerunner_assets.lake_files import fetch_segments, put_segment
-from lakerunner_assets.materialized.preset import derive
+from lakerunner_assets.materialized.preset import ORIGIN, derive
+from lakerunner_assets.materialized.rule_cells import RuleOutcome, RuleTask
+from lakerunner_assets.materialized.rules import derive_rules, rules_origin, work_folder
 from lakerunner_assets.materialized.spans import Hour
 from lakerunner_assets.segments.metrics import write_metric_segment
 from lakerunner_assets.segments.written import SegmentIdentity
 from lakerunner_assets.task_results import SegmentAnswer
+from lakerunner_query.errors import QueryError
+from lakerunner_query.protocol.units import SegmentRef
 from resources.lake.layout import Signal, segment_key
 from resources.lake.signals import FACTS
 from resources.lake.timecut import hour_of_day
@@ -45,17 +50,27 @@ class DeriveUnit:
     attempt: int
     org: str
     hour_ns: int
-    own: tuple[str, ...]
-    beside: tuple[str, ...]
+    own: tuple[SegmentRef, ...]
+    """Segments of the hour."""
+    beside: tuple[SegmentRef, ...]
+    """Segments of its neighbours with records near it."""
     lake_url: str
+    signal: Signal = Signal.TRACES
+    with_preset: bool = True
+    rules: tuple[RuleTask, ...] = ()
+    most_series: int = 0
+    """Series that a rule may have in an hour."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeriveAnswer:
     batch_id: int
     segments: tuple[SegmentAnswer, ...] = ()
+    """Segment of the preset, if it has samples, and that of the rules; `origins` says which is which."""
+    origins: tuple[str, ...] = ()
     records: int = 0
-    """Distinct records of the hour."""
+    """Distinct spans of the hour, or rows of its segments where only rules are derived."""
+    rules: tuple[RuleOutcome, ...] = ()
     fault: DeriveFault | None = None
     error: str = ""
     seconds: float = 0.0
@@ -78,33 +93,60 @@ def materialize(payload: bytes) -> bytes:
     unit = decode_unit(payload)
     started = time.monotonic()
     try:
-        with tempfile.TemporaryDirectory(prefix="lakerunner-derive-") as folder:
-            segments, records = _derive(unit, Path(folder))
+        with tempfile.TemporaryDirectory(prefix="lakerunner-derive-", dir=work_folder()) as folder:
+            answer = _derive(unit, Path(folder))
     except NotFoundError as error:
         return encode(DeriveAnswer(unit.batch_id, fault=DeriveFault.GONE, error=str(error)))
     except StoreError as error:
         return encode(DeriveAnswer(unit.batch_id, fault=DeriveFault.STORE, error=str(error)))
-    except (ValueError, OSError, pa.ArrowException) as error:
+    except (ValueError, OSError, pa.ArrowException, QueryError) as error:
         return encode(DeriveAnswer(unit.batch_id, fault=DeriveFault.SOURCE, error=str(error)))
-    return encode(DeriveAnswer(unit.batch_id, segments, records, seconds=time.monotonic() - started))
+    return encode(replace(answer, seconds=time.monotonic() - started))
 
 
-def _derive(unit: DeriveUnit, folder: Path) -> tuple[tuple[SegmentAnswer, ...], int]:
+def _derive(unit: DeriveUnit, folder: Path) -> DeriveAnswer:
     lake: ObjectStore = open_store(unit.lake_url, Settings.load())
-    paths = fetch_segments(lake, (*unit.own, *unit.beside), folder)
-    tables, records = derive(Hour(unit.hour_ns, paths[: len(unit.own)], paths[len(unit.own) :]))
+    keys = [one.key for one in (*unit.own, *unit.beside)]
+    paths = fetch_segments(lake, keys, folder)
+    own, beside = paths[: len(unit.own)], paths[len(unit.own) :]
+    records = sum(one.rows for one in unit.own)
+    made: list[tuple[str, SegmentAnswer]] = []
+    outcomes: tuple[RuleOutcome, ...] = ()
+    if unit.with_preset:
+        tables, records = derive(Hour(unit.hour_ns, own, beside))
+        made += _write(unit, ORIGIN, tables, lake, folder)
+    if unit.rules:
+        tables, outcomes = derive_rules(
+            unit.rules, unit.signal, _here(unit.own, own), _here(unit.beside, beside), unit.hour_ns,
+            unit.most_series, folder,
+        )  # fmt: skip
+        made += _write(unit, rules_origin(unit.signal), tables, lake, folder)
+    origins, segments = (tuple(each) for each in zip(*made, strict=True)) if made else ((), ())
+    return DeriveAnswer(unit.batch_id, segments, origins, records, outcomes)
+
+
+def _here(refs: Sequence[SegmentRef], paths: Sequence[Path]) -> list[SegmentRef]:
+    """Name segments as they lie in the folder."""
+    return [msgspec.structs.replace(ref, key=path.name) for ref, path in zip(refs, paths, strict=True)]
+
+
+def _write(
+    unit: DeriveUnit, origin: str, tables: list[pa.Table], lake: ObjectStore, folder: Path
+) -> Iterator[tuple[str, SegmentAnswer]]:
+    """Put the samples into the lake, unless there are none."""
     if not tables:
-        return (), records
+        return
     dataset = FACTS[Signal.METRICS].dataset
-    name = _segment_id(unit)
-    path = folder / "derived.parquet"
+    name = _segment_id(unit, origin)
+    path = folder / f"{name}.parquet"
     identity = SegmentIdentity(unit.org, COLLECTOR, dataset, unit.hour_ns, name)
     written = replace(write_metric_segment(tables, path, identity), object_ids=())  # of no raw object
     key = segment_key(unit.org, COLLECTOR, dataset, unit.hour_ns, hour_of_day(unit.hour_ns), name)
     put_segment(lake, key, path)
-    return (SegmentAnswer(unit.batch_id, name, key, COLLECTOR, dataset, unit.hour_ns, written),), records
+    yield origin, SegmentAnswer(unit.batch_id, name, key, COLLECTOR, dataset, unit.hour_ns, written)
 
 
-def _segment_id(unit: DeriveUnit) -> str:
+def _segment_id(unit: DeriveUnit, origin: str) -> str:
     """Name the segment: the same if Spark repeats a task, another for every batch."""
-    return xxhash.xxh128_hexdigest(f"{unit.batch_id}/{unit.attempt}/derived/{unit.hour_ns}".encode())
+    text = f"{unit.batch_id}/{unit.attempt}/derived/{unit.hour_ns}/{origin}"
+    return xxhash.xxh128_hexdigest(text.encode())

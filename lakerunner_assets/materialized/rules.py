@@ -1,0 +1,137 @@
+"""Rules of an organisation are read from the index and evaluated together over the segments of an hour.
+
+    shop_errors@3  from logs      ┐
+    shop_took@1    from logs      ├→  one segment of samples, swapped whole with its hour
+    …                             ┘
+
+A rule that the index holds but that this version cannot read fails nothing else: it has no metrics, and says
+why.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import pyarrow as pa
+
+from lakerunner_assets.materialized.log_rules import derive_logs
+from lakerunner_assets.materialized.rule_cells import RuleCells, RuleOutcome, RuleTask, RuleTextError
+from lakerunner_assets.materialized.sample_rules import derive_samples
+from lakerunner_assets.materialized.span_rules import derive_spans
+from lakerunner_query.errors import QueryError
+from lakerunner_query.protocol.units import SegmentRef
+from lakerunner_query.rules.catalog import derived_of
+from lakerunner_query.worker.shared.segment_file import SegmentsInPlace
+from resources.duckdb import DuckLimits, DuckSession
+from resources.index.rule_types import RuleKind, StoredRule
+from resources.lake.layout import Signal
+
+MEMORY_MB = 512
+"""Memory of DuckDB in a task."""
+SESSIONS_FOLDER = "lakerunner-derive-"
+
+
+def rules_origin(signal: Signal) -> str:
+    """Return the origin of the segments of rules; a change of how they are derived takes the next number.
+
+    >>> rules_origin(Signal.LOGS)
+    'derived-logs@1'
+    """
+    return f"derived-{signal.value}@1"
+
+
+def rules_of(stored: Iterable[StoredRule]) -> dict[tuple[str, Signal], tuple[RuleTask, ...]]:
+    """Return the rules of derived metrics by organisation and source, by their ids."""
+    found: dict[tuple[str, Signal], list[RuleTask]] = defaultdict(list)
+    for one in stored:
+        if one.kind is RuleKind.DERIVED and not one.retired:
+            metric = derived_of(one)
+            found[one.org, metric.source].append(RuleTask(one.rule_id, one.version, metric))
+    return {key: tuple(sorted(rules, key=lambda rule: rule.rule_id)) for key, rules in found.items()}
+
+
+def derive_rules(
+    rules: Sequence[RuleTask],
+    signal: Signal,
+    own: Sequence[SegmentRef],
+    beside: Sequence[SegmentRef],
+    hour_ns: int,
+    most: int,
+    folder: Path,
+) -> tuple[list[pa.Table], tuple[RuleOutcome, ...]]:
+    """Return the samples of all rules, in the form of decoded metrics, and what each rule came to."""
+    place = SegmentsInPlace(folder)
+    evaluate: Mapping[Signal, Callable[[Sequence[RuleTask]], dict[int, RuleCells]]] = {
+        Signal.LOGS: lambda some: derive_logs(some, own, hour_ns, most, place, session()),
+        Signal.TRACES: lambda some: derive_spans(some, own, beside, hour_ns, most, place),
+        Signal.METRICS: lambda some: derive_samples(some, own, hour_ns, most, place),
+    }
+    cells, wrong = _evaluate_all(rules, evaluate[signal])
+    tables: list[pa.Table] = []
+    outcomes: list[RuleOutcome] = []
+    for rule in rules:
+        found = cells.get(rule.rule_id, RuleCells(hour_ns, most, with_values=False))
+        position = sum(table.num_rows for table in tables)
+        mine = list(found.tables(rule.metric, position))
+        tables += mine
+        refusal = wrong.get(rule.rule_id, found.refusal)
+        outcomes.append(
+            RuleOutcome(
+                rule.rule_id, rule.version, rule.metric.metric, sum(table.num_rows for table in mine),
+                found.series, found.errors, refusal,
+            )
+        )  # fmt: skip
+    return tables, tuple(outcomes)
+
+
+def _evaluate_all(
+    rules: Sequence[RuleTask], evaluate: Callable[[Sequence[RuleTask]], dict[int, RuleCells]]
+) -> tuple[dict[int, RuleCells], dict[int, str]]:
+    """Evaluate the rules together; one after the other where that fails, so that only the wrong ones fail."""
+    try:
+        return evaluate(rules), {}
+    except (QueryError, RuleTextError) as error:
+        if len(rules) == 1:
+            return {}, {rules[0].rule_id: str(error)}
+    cells: dict[int, RuleCells] = {}
+    wrong: dict[int, str] = {}
+    for rule in rules:
+        found, failed = _evaluate_all([rule], evaluate)
+        cells |= found
+        wrong |= failed
+    return cells, wrong
+
+
+@lru_cache(1)
+def work_folder() -> Path:
+    """Return the folder of this process below which hours are derived."""
+    folder = Path(tempfile.mkdtemp(prefix=SESSIONS_FOLDER))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+class _LaterSession(DuckSession):
+    """DuckDB, started when the first statement is: most rules are counted from pages."""
+
+    def __init__(self, limits: DuckLimits) -> None:
+        self._limits = limits
+        self._is_open = False
+
+    def cursor(self):  # type: ignore[no-untyped-def]
+        if not self._is_open:
+            super().__init__(self._limits)
+            self._is_open = True
+        return super().cursor()
+
+
+@lru_cache(1)
+def session() -> DuckSession:
+    """Return the DuckDB of this process, which reads below its folder only."""
+    folder = work_folder()
+    return _LaterSession(DuckLimits(MEMORY_MB, 1, folder / "spill", (folder,)))

@@ -1,0 +1,83 @@
+"""Rules from metrics are evaluated over the samples that PromQL selects, as they were sent.
+
+    node_load1{job="node"}                      samples, counted by what the rule keeps
+    node_load1{job="node"}, value sample        sum, count, least and greatest of the samples
+
+Derived and recorded metrics are no source: their segments name an origin and are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lakerunner_assets.materialized.rule_cells import NO_NUMBERS, RuleCells, RuleTask, SourceUnreadableError
+from lakerunner_query.promql.lang.parser import parse_selector
+from lakerunner_query.protocol.units import SegmentRef
+from lakerunner_query.vectors.vector import Labels, Series
+from lakerunner_query.windows.functions import STALE_BITS
+from lakerunner_query.worker.metrics.lake_source import LakeSource
+from lakerunner_query.worker.metrics.segment_opener import MetricOpener
+from lakerunner_query.worker.metrics.selections import SelectorLimits
+from lakerunner_query.worker.shared.segment_file import SegmentsInPlace
+from resources.arrays import Flags
+from resources.duckdb import Cancellation
+from resources.lake.timecut import HOUR_NS
+
+CACHE_BYTES = 64 << 20
+NS_PER_MS = 1_000_000
+MOST_SERIES, MOST_SAMPLES = 1_000_000, 50_000_000
+"""Bounds of what one rule reads at once, beyond which the hour cannot be derived."""
+
+
+def derive_samples(
+    rules: Sequence[RuleTask],
+    segments: Sequence[SegmentRef],
+    hour_ns: int,
+    most: int,
+    place: SegmentsInPlace,
+) -> dict[int, RuleCells]:
+    """Return the cells of each rule by its id."""
+    opener = MetricOpener(place, CACHE_BYTES)
+    from_ms, to_ms = hour_ns // NS_PER_MS, (hour_ns + HOUR_NS) // NS_PER_MS
+    found: dict[int, RuleCells] = {}
+    with opener.open_unit(Cancellation()) as reader:
+        for rule in rules:
+            limits = SelectorLimits(MOST_SERIES, MOST_SAMPLES)
+            source = LakeSource(reader, segments, opener.interner.numbers(), limits=limits)
+            series = source.select(parse_selector(rule.metric.select), from_ms, to_ms)
+            cells = RuleCells(hour_ns, most, with_values=bool(rule.metric.value))
+            _add(series, rule.metric.keep, cells)
+            found[rule.rule_id] = cells
+        for missing in reader.report().missing:
+            raise SourceUnreadableError(f"segment {missing.segment_id}: {missing.reason}")
+    return found
+
+
+def _add(series: Series, keep: Sequence[str], cells: RuleCells) -> None:
+    kept = frozenset(keep)
+    label_sets: dict[Labels, int] = {}
+    codes = np.array(
+        [
+            label_sets.setdefault(tuple(pair for pair in labels if pair[0] in kept), len(label_sets))
+            for labels in series.labels
+        ],
+        np.int64,
+    )
+    of_sample = np.repeat(codes, np.diff(series.offsets))
+    is_histogram = _histograms(series)
+    cells.errors += int(is_histogram.sum())
+    times = series.time_ms * NS_PER_MS
+    wanted = ~is_histogram & (series.value.view(np.int64) != STALE_BITS)
+    wanted &= (times > cells.hour_ns) & (times <= cells.hour_ns + HOUR_NS)
+    values = series.value[wanted] if cells.with_values else NO_NUMBERS
+    cells.add_events(list(label_sets), of_sample[wanted], times[wanted], values)
+
+
+def _histograms(series: Series) -> Flags:
+    """Flag samples that are no numbers."""
+    if series.histograms is None:
+        return np.zeros(len(series.time_ms), np.bool_)
+    found: Flags = np.not_equal(series.histograms, None)
+    return found
