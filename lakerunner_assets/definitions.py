@@ -8,7 +8,7 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from lakerunner_assets.freshness import fresh_check_keys, freshness_checks
-from lakerunner_assets.graph import MATERIALIZED, build_assets
+from lakerunner_assets.graph import build_assets
 from lakerunner_assets.keys import (
     DAY_ROLLUP_JOB,
     ROLLUP_JOB,
@@ -45,7 +45,7 @@ def build_defs(settings: Settings) -> dg.Definitions:
         _job(ROLLUP_JOB, *(rollup_key(rollup) for rollup in ROLLUPS if rollup.frequency_ms != DAY)),
         _job(DAY_ROLLUP_JOB, rollup_key(rollup_of(DAY))),
     ]
-    derive_jobs = [_job(materialize_job_name(s), asset_key(Tier.MATERIALIZED, s)) for s in MATERIALIZED]
+    derive_jobs = [_job(materialize_job_name(s), asset_key(Tier.MATERIALIZED, s)) for s in SIGNALS]
     return dg.Definitions(
         assets=build_assets(settings.horizon),
         asset_checks=freshness_checks(),

@@ -21,7 +21,6 @@ from lakerunner_assets.signals import SIGNALS
 from lakerunner_assets.spec import SignalSpec
 from resources.lake.frequency import ROLLUPS
 from resources.lake.layout import Signal
-from resources.lake.signals import FACTS
 
 Asset = AssetsDefinition | AssetSpec
 Factory = Callable[[SignalSpec, str], Asset]
@@ -35,12 +34,11 @@ class Link:
     make: Factory
 
 
-MATERIALIZED = tuple(signal for signal in SIGNALS if FACTS[signal].is_materialized)
 CHAIN: tuple[Link, ...] = (
     Link(Tier.RAW, tuple(SIGNALS), (), raw_asset),
     Link(Tier.COOKED, tuple(SIGNALS), (Tier.RAW,), cooked_asset),
     Link(Tier.COMPACTED, tuple(SIGNALS), (Tier.COOKED,), compacted_asset),
-    Link(Tier.MATERIALIZED, MATERIALIZED, (Tier.COOKED,), materialized_asset),
+    Link(Tier.MATERIALIZED, tuple(SIGNALS), (Tier.COOKED,), materialized_asset),
 )
 """Tiers of every signal. Metrics have rollups beside it: 10s from cooked, each other from the one before."""
 

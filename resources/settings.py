@@ -112,6 +112,7 @@ class Settings:
     rollup_memory_bytes: int = 192 * MIB
     rollup_overdue_s: int = 120
     span_metrics: bool = True
+    derived_max_series: int = 10_000
     # --- sweeping ---------------------------------------------------------------------------------
     sweep_grace_s: int = 3600
     sweep_orphan_s: int = 86_400

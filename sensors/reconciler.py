@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from lakerunner_assets.graph import MATERIALIZED
 from lakerunner_assets.keys import DAY_ROLLUP_JOB, LINEAGE_TAG, ROLLUP_JOB, materialize_job_name
 from lakerunner_assets.partitions import day_in_window, day_partition_key, in_window, partition_key
 from lakerunner_assets.signals import SIGNALS
@@ -81,7 +80,7 @@ def overdue_requests(
     waited_s = settings.rollup_overdue_s * (PATIENCE if _lineage_works(instance) else 1)
     orgs = set(instance.get_dynamic_partitions("org"))
     requests: list[dg.RunRequest] = []
-    for signal in MATERIALIZED:
+    for signal in Signal:
         job = materialize_job_name(signal)
         if not _under_way(instance, job):
             hours = index.due_partitions(signal, MATERIALIZED_MS, waited_s)

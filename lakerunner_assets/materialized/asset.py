@@ -16,11 +16,18 @@ from lakerunner_assets.partitions import org_hours, parse_partition_key, partiti
 from lakerunner_assets.run_context import heartbeat
 from lakerunner_assets.spec import SignalSpec
 from resources.bindings import Lakerunner
+from resources.lake.layout import Signal
 
 if TYPE_CHECKING:
     from lakerunner_assets.materialized.run import DeriveReport, HourDerived
 
 DERIVED = "derived"
+_OF_RULES = "Metrics that rules derive. An hour is swapped whole when its records or the rules change."
+_DESCRIPTIONS = {
+    Signal.LOGS: _OF_RULES,
+    Signal.METRICS: _OF_RULES,
+    Signal.TRACES: f"Metrics of spans and of the service graph: calls, errors, durations. {_OF_RULES}",
+}
 
 
 def materialized_asset(spec: SignalSpec, horizon: str) -> dg.AssetsDefinition:
@@ -42,8 +49,7 @@ def materialized_asset(spec: SignalSpec, horizon: str) -> dg.AssetsDefinition:
         ],
         group_name=spec.signal.value,
         kinds={"parquet", "pyspark"},
-        description="Metrics of spans and of the service graph: calls, errors, durations. An hour is swapped "
-        "whole when its records change.",
+        description=_DESCRIPTIONS[spec.signal],
     )
     def materialized(
         context: dg.AssetExecutionContext, lakerunner: Lakerunner
@@ -88,13 +94,15 @@ def _condition() -> dg.AutomationCondition:  # type: ignore[type-arg]
     return changed.with_label("changed since it was requested")
 
 
-def _metadata(hour: "HourDerived") -> dict[str, int | float]:
+def _metadata(hour: "HourDerived") -> dict[str, int | float | str]:
     return {
         "records": hour.records,
         "rows": hour.rows,
         "bytes": hour.bytes,
         "version": hour.version,
         "seconds": round(hour.seconds, 3),
+        **{f"rows of {rule.metric}": rule.rows for rule in hour.rules},
+        **{f"not eligible: {rule.metric}": rule.refusal for rule in hour.rules if rule.refusal},
     }
 
 
@@ -111,6 +119,9 @@ def _check(report: "DeriveReport") -> dg.AssetCheckResult:
             "source bytes": report.source_bytes,
             "task seconds": round(report.seconds, 3),
             "plans out of date": len(report.conflicts),
+            "rows of rules": dg.MetadataValue.json(report.rule_rows),
+            "rules not eligible": len(report.ineligible),
+            "not eligible": dg.MetadataValue.json(report.ineligible[:100]),
             "switched off": dg.MetadataValue.json(report.off[:100]),
             "refused": dg.MetadataValue.json(report.refused[:100]),
             "failed": dg.MetadataValue.json(report.failed[:100]),
@@ -125,6 +136,8 @@ def _count(lakerunner: Lakerunner, spec: SignalSpec, report: "DeriveReport") -> 
         "records": report.records,
         "rows": report.rows,
         "bytes": report.bytes,
+        "rule_rows": sum(report.rule_rows.values()),
+        "rules_not_eligible": len(report.ineligible),
         "failures": len(report.failed),
         "publish_conflicts": len(report.conflicts),
     }

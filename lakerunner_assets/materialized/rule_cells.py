@@ -91,9 +91,7 @@ class RuleCells:
     _counts: list[Int64s] = field(default_factory=list)
     _numbers: list[tuple[Doubles, Doubles, Doubles]] = field(default_factory=list)
 
-    def add_counts(
-        self, labels: Sequence[Labels], counts: Int64s, values: Sequence[Doubles] = ()
-    ) -> None:
+    def add_counts(self, labels: Sequence[Labels], counts: Int64s, values: Sequence[Doubles] = ()) -> None:
         """Add counts by label set and bucket of the hour; `values` are sums, minima and maxima of those."""
         series, buckets = np.nonzero(counts)
         numbers = self._number(labels)
@@ -147,7 +145,7 @@ class RuleCells:
         if not self._cells:
             return
         cell, place = np.unique(np.concatenate(self._cells), return_inverse=True)
-        counts = np.bincount(place, np.concatenate(self._counts), len(cell))
+        counts: Doubles = np.bincount(place, np.concatenate(self._counts), len(cell)).astype(np.float64)
         numbers = {Form.COUNT: counts, **self._merged(len(cell), place)}
         codes, buckets = np.divmod(cell, BUCKETS)
         ends_ms = (self.hour_ns + (buckets + 1) * BUCKET_NS) // NS_PER_MS

@@ -10,14 +10,12 @@ why.
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 
 from lakerunner_assets.materialized.log_rules import derive_logs
@@ -34,7 +32,6 @@ from resources.lake.layout import Signal
 
 MEMORY_MB = 512
 """Memory of DuckDB in a task."""
-SESSIONS_FOLDER = "lakerunner-derive-"
 
 
 def rules_origin(signal: Signal) -> str:
@@ -67,12 +64,13 @@ def derive_rules(
 ) -> tuple[list[pa.Table], tuple[RuleOutcome, ...]]:
     """Return the samples of all rules, in the form of decoded metrics, and what each rule came to."""
     place = SegmentsInPlace(folder)
-    evaluate: Mapping[Signal, Callable[[Sequence[RuleTask]], dict[int, RuleCells]]] = {
-        Signal.LOGS: lambda some: derive_logs(some, own, hour_ns, most, place, session()),
-        Signal.TRACES: lambda some: derive_spans(some, own, beside, hour_ns, most, place),
-        Signal.METRICS: lambda some: derive_samples(some, own, hour_ns, most, place),
-    }
-    cells, wrong = _evaluate_all(rules, evaluate[signal])
+    with _duckdb(folder) as session:
+        evaluate: Mapping[Signal, Callable[[Sequence[RuleTask]], dict[int, RuleCells]]] = {
+            Signal.LOGS: lambda some: derive_logs(some, own, hour_ns, most, place, session),
+            Signal.TRACES: lambda some: derive_spans(some, own, beside, hour_ns, most, place),
+            Signal.METRICS: lambda some: derive_samples(some, own, hour_ns, most, place),
+        }
+        cells, wrong = _evaluate_all(rules, evaluate[signal])
     tables: list[pa.Table] = []
     outcomes: list[RuleOutcome] = []
     for rule in rules:
@@ -108,30 +106,31 @@ def _evaluate_all(
     return cells, wrong
 
 
-@lru_cache(1)
-def work_folder() -> Path:
-    """Return the folder of this process below which hours are derived."""
-    folder = Path(tempfile.mkdtemp(prefix=SESSIONS_FOLDER))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
 class _LaterSession(DuckSession):
-    """DuckDB, started when the first statement is: most rules are counted from pages."""
+    """DuckDB that starts with its first statement: most rules are counted from pages."""
 
     def __init__(self, limits: DuckLimits) -> None:
         self._limits = limits
         self._is_open = False
 
-    def cursor(self):  # type: ignore[no-untyped-def]
+    @contextmanager
+    def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
         if not self._is_open:
+            self._is_open = True  # starting takes a cursor, too
             super().__init__(self._limits)
-            self._is_open = True
-        return super().cursor()
+        with super().cursor() as cursor:
+            yield cursor
+
+    def close(self) -> None:
+        if self._is_open:
+            super().close()
 
 
-@lru_cache(1)
-def session() -> DuckSession:
-    """Return the DuckDB of this process, which reads below its folder only."""
-    folder = work_folder()
-    return _LaterSession(DuckLimits(MEMORY_MB, 1, folder / "spill", (folder,)))
+@contextmanager
+def _duckdb(folder: Path) -> Iterator[DuckSession]:
+    """Give a DuckDB that reads this folder only."""
+    session = _LaterSession(DuckLimits(MEMORY_MB, 1, folder / "spill", (folder,)))
+    try:
+        yield session
+    finally:
+        session.close()

@@ -10,8 +10,10 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lakerunner_assets.materialized.plan import Derivation, HourPlan, plan_hours
+from lakerunner_assets.materialized.plan import Derivation, HourPlan, Wanted, plan_hours
 from lakerunner_assets.materialized.preset import ORIGIN
+from lakerunner_assets.materialized.rule_cells import RuleOutcome
+from lakerunner_assets.materialized.rules import rules_of, rules_origin
 from lakerunner_assets.materialized.task import (
     COLLECTOR,
     DeriveAnswer,
@@ -24,7 +26,9 @@ from lakerunner_assets.materialized.task import (
 from lakerunner_assets.partitions import in_window
 from lakerunner_assets.publish import new_segment
 from lakerunner_assets.run_context import RunContext, abandon
+from lakerunner_query.protocol.units import segment_ref
 from resources.index.contract import PipelineIndex
+from resources.index.rule_types import RuleHour
 from resources.index.types import (
     BatchKind,
     BatchPlan,
@@ -36,7 +40,7 @@ from resources.index.types import (
 from resources.lake.frequency import AS_SENT
 from resources.lake.layout import Signal
 from resources.lake.options import OrgOptions
-from resources.lake.signals import MATERIALIZED_MS
+from resources.lake.signals import FACTS, MATERIALIZED_MS
 from resources.lake.timecut import HOUR_NS
 from resources.settings import Settings
 from resources.spark import SparkUnavailableError, TaskCrashError
@@ -47,7 +51,6 @@ MAX_JOB = 16
 """Hours of one Spark job."""
 MOST_DUE = 64
 """Hours that a run takes along, longest due first; a run must come to its end."""
-PRESET = ORIGIN.partition("@")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class HourDerived:
     rows: int
     bytes: int
     seconds: float
+    rules: tuple[RuleOutcome, ...] = ()
 
 
 @dataclass(slots=True)
@@ -75,15 +79,32 @@ class DeriveReport:
     source_bytes: int = 0
     seconds: float = 0.0
     off: list[str] = field(default_factory=list)
-    """Organisations that switched the preset off."""
+    """Organisations without a rule for the signal that switched the preset off."""
+    rule_rows: dict[str, int] = field(default_factory=dict)
+    """Samples by organisation and metric of a rule."""
+    ineligible: list[str] = field(default_factory=list)
+    """Rules that may not stand for an hour, and why."""
     conflicts: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
 
-def is_on(settings: Settings, options: Mapping[str, OrgOptions], org: str) -> bool:
-    """Tell if metrics are derived from the spans of the organisation."""
-    return settings.span_metrics and options.get(org, OrgOptions()).span_metrics
+def is_on(settings: Settings, options: Mapping[str, OrgOptions], org: str, signal: Signal) -> bool:
+    """Tell if the metrics that need no rule are derived from the signal of the organisation."""
+    chosen = settings.span_metrics and options.get(org, OrgOptions()).span_metrics
+    return FACTS[signal].has_preset and chosen
+
+
+def wanted_of(
+    index: PipelineIndex, signal: Signal, org: str, hours: Sequence[int], *, with_preset: bool
+) -> Wanted:
+    """Return what hours of an organisation are to have, and were built by."""
+    rules = index.rules(org)
+    built = index.rule_hours(org, signal, min(hours), max(hours) + 1)
+    names = [rules_origin(signal), *([ORIGIN] if with_preset else [])]
+    origins = tuple(name.partition("@")[0] for name in names)
+    mine = rules_of(rules.rules).get((org, signal), ())
+    return Wanted(mine, rules.revision, with_preset, origins, tuple(built))
 
 
 def derive_hours(
@@ -98,25 +119,35 @@ def derive_hours(
     options = run.index.org_options()
     for org, hours in hours_by_org.items():
         wanted = sorted(set(hours))
-        if is_on(run.settings, options, org):
-            for first in range(0, len(wanted), MAX_JOB):
-                yield from _derive_org(run, signal, org, wanted[first : first + MAX_JOB], report, force)
-        elif wanted:
-            report.off.append(org)
-            run.index.put_off(org, signal, MATERIALIZED_MS, wanted, ever=True)
+        with_preset = is_on(run.settings, options, org, signal)
+        for first in range(0, len(wanted), MAX_JOB):
+            some = wanted[first : first + MAX_JOB]
+            yield from _derive_org(run, signal, org, some, report, with_preset=with_preset, force=force)
 
 
 def _derive_org(
-    run: RunContext, signal: Signal, org: str, hours: Sequence[int], report: DeriveReport, force: bool
+    run: RunContext,
+    signal: Signal,
+    org: str,
+    hours: Sequence[int],
+    report: DeriveReport,
+    *,
+    with_preset: bool,
+    force: bool,
 ) -> Iterator[HourDerived]:
     todo = list(hours)
     for _ in range(MAX_PLANS):
-        planned = _plan(run, signal, org, todo, force)
+        wanted = wanted_of(run.index, signal, org, todo, with_preset=with_preset)
+        if wanted.is_nothing:
+            report.off += [org] if org not in report.off else []
+            _put_off(run, signal, org, todo, ever=True)
+            return
+        planned = _plan(run, signal, org, todo, wanted, force)
         report.current += len(planned.current)
         report.refused += [f"{org}, {hour}: {why}" for hour, why in planned.refused]
         _put_off(run, signal, org, [*planned.empty, *(hour for hour, _ in planned.refused)], ever=True)
         todo = []
-        for each, done in _job(run, planned.todo, report):
+        for each, done in _job(run, planned.todo, wanted, report):
             if done is None:
                 todo.append(each.hour_ns)
             else:
@@ -126,11 +157,13 @@ def _derive_org(
     report.failed.append(f"{org}: {len(todo)} hours kept changing, they stay due")
 
 
-def _plan(run: RunContext, signal: Signal, org: str, hours: Sequence[int], force: bool) -> HourPlan:
+def _plan(
+    run: RunContext, signal: Signal, org: str, hours: Sequence[int], wanted: Wanted, force: bool
+) -> HourPlan:
     window = (min(hours) - HOUR_NS, max(hours) + 2 * HOUR_NS)
     view = run.index.tier_view(org, signal, (AS_SENT, MATERIALIZED_MS), *window)
     metrics = run.index.tier_view(org, Signal.METRICS, (AS_SENT,), *window)
-    return plan_hours(org, signal, hours, view, metrics, preset=PRESET, force=force)
+    return plan_hours(org, signal, hours, view, metrics, wanted, force=force)
 
 
 def _put_off(run: RunContext, signal: Signal, org: str, hours: Sequence[int], *, ever: bool) -> None:
@@ -140,13 +173,13 @@ def _put_off(run: RunContext, signal: Signal, org: str, hours: Sequence[int], *,
 
 
 def _job(
-    run: RunContext, todo: Sequence[Derivation], report: DeriveReport
+    run: RunContext, todo: Sequence[Derivation], wanted: Wanted, report: DeriveReport
 ) -> Iterator[tuple[Derivation, HourDerived | None]]:
     """Yield each hour that was derived, and with None each that is to be planned again."""
     claims = [(_claim(run, each), each) for each in todo]
     open_claims = {claim.batch_id: claim for claim, _ in claims}
     try:
-        answers = _answers(run, claims)
+        answers = _answers(run, claims, wanted)
         for claim, each in claims:
             answer = answers[claim.batch_id]
             if answer.fault is not None:
@@ -155,7 +188,7 @@ def _job(
                 if answer.fault is DeriveFault.GONE:
                     yield each, None
                 continue
-            done = _publish(run, claim, each, answer, report)
+            done = _publish(run, claim, each, answer, wanted, report)
             del open_claims[claim.batch_id]
             yield each, done
     except (SparkUnavailableError, TaskCrashError) as error:
@@ -177,13 +210,27 @@ def _claim(run: RunContext, each: Derivation) -> Claim:
     return claim
 
 
-def _answers(run: RunContext, claims: Sequence[tuple[Claim, Derivation]]) -> dict[int, DeriveAnswer]:
+def _answers(
+    run: RunContext, claims: Sequence[tuple[Claim, Derivation]], wanted: Wanted
+) -> dict[int, DeriveAnswer]:
     if not claims:
         return {}
     lake_url = run.settings.require("lake_url")
     units = [
         encode(
-            DeriveUnit(claim.batch_id, claim.attempt, each.org, each.hour_ns, each.own, each.beside, lake_url)
+            DeriveUnit(
+                claim.batch_id,
+                claim.attempt,
+                each.org,
+                each.hour_ns,
+                tuple(map(segment_ref, each.own)),
+                tuple(map(segment_ref, each.beside)),
+                lake_url,
+                each.signal,
+                wanted.with_preset,
+                wanted.rules,
+                run.settings.derived_max_series,
+            )
         )
         for claim, each in claims
     ]
@@ -204,10 +251,15 @@ def _fail(
 
 
 def _publish(
-    run: RunContext, claim: Claim, each: Derivation, answer: DeriveAnswer, report: DeriveReport
+    run: RunContext,
+    claim: Claim,
+    each: Derivation,
+    answer: DeriveAnswer,
+    wanted: Wanted,
+    report: DeriveReport,
 ) -> HourDerived | None:
     try:
-        versions = run.index.publish(_publication(claim, each, answer))
+        versions = run.index.publish(_publication(claim, each, answer, wanted))
     except PublishConflictError as error:
         report.conflicts.append(f"{each.org}, {each.hour_ns}: {error}")
         abandon(run, claim, str(error))
@@ -220,20 +272,36 @@ def _publish(
     report.bytes += size
     report.source_bytes += each.source_bytes
     report.seconds += answer.seconds
+    for rule in answer.rules:
+        name = f"{each.org}, {rule.metric}"
+        report.rule_rows[name] = report.rule_rows.get(name, 0) + rule.rows
+        if rule.refusal:
+            report.ineligible.append(f"{name}, {each.hour_ns}: {rule.refusal}")
     version = versions.get(each.hour_ns, 0)
-    return HourDerived(each.org, each.hour_ns, version, answer.records, rows, size, answer.seconds)
+    return HourDerived(
+        each.org, each.hour_ns, version, answer.records, rows, size, answer.seconds, answer.rules
+    )
 
 
-def _publication(claim: Claim, each: Derivation, answer: DeriveAnswer) -> Publication:
+def _publication(claim: Claim, each: Derivation, answer: DeriveAnswer, wanted: Wanted) -> Publication:
     """Swap the hour; where nothing is and was derived, the partition of metrics stays as it is."""
-    segments = tuple(new_segment(claim, one, settled=True, origin=ORIGIN) for one in answer.segments)
+    segments = tuple(
+        new_segment(claim, one, settled=True, origin=origin)
+        for origin, one in zip(answer.origins, answer.segments, strict=True)
+    )
     built = BuiltPartition(each.hour_ns, each.expected_version, each.built_from)
+    source_version = each.built_from.get(each.hour_ns, 0)
     return Publication(
         claim,
         segments,
         retire=each.retire,
         hours=(each.hour_ns,) if segments or each.retire else (),
         materialized=(each.signal, built),
+        rule_hours=tuple(
+            RuleHour(each.hour_ns, rule.rule_id, rule.version, source_version, not rule.refusal, rule.rows)
+            for rule in answer.rules
+        ),
+        rules_revision=wanted.revision,
     )
 
 

@@ -79,5 +79,4 @@ def _histograms(series: Series) -> Flags:
     """Flag samples that are no numbers."""
     if series.histograms is None:
         return np.zeros(len(series.time_ms), np.bool_)
-    found: Flags = np.not_equal(series.histograms, None)
-    return found
+    return np.array([one is not None for one in series.histograms], np.bool_)

@@ -146,9 +146,7 @@ def _add(rule: SpanRule, frame: Frame, cells: RuleCells) -> None:
     cells.add_counts(labels, found[0].counts, [each.values for each in found])
 
 
-def _labels(
-    by: Sequence[Field], groups: Iterable[tuple[LabelValue, ...]], cells: RuleCells
-) -> list[Labels]:
+def _labels(by: Sequence[Field], groups: Iterable[tuple[LabelValue, ...]], cells: RuleCells) -> list[Labels]:
     """Return labels as texts; others than texts may not stand for a query, which would show their type."""
     names = [label_name(field_text(field)) for field in by]
     found: list[Labels] = []

@@ -19,7 +19,7 @@ import xxhash
 from lakerunner_assets.lake_files import fetch_segments, put_segment
 from lakerunner_assets.materialized.preset import ORIGIN, derive
 from lakerunner_assets.materialized.rule_cells import RuleOutcome, RuleTask
-from lakerunner_assets.materialized.rules import derive_rules, rules_origin, work_folder
+from lakerunner_assets.materialized.rules import derive_rules, rules_origin
 from lakerunner_assets.materialized.spans import Hour
 from lakerunner_assets.segments.metrics import write_metric_segment
 from lakerunner_assets.segments.written import SegmentIdentity
@@ -93,7 +93,7 @@ def materialize(payload: bytes) -> bytes:
     unit = decode_unit(payload)
     started = time.monotonic()
     try:
-        with tempfile.TemporaryDirectory(prefix="lakerunner-derive-", dir=work_folder()) as folder:
+        with tempfile.TemporaryDirectory(prefix="lakerunner-derive-") as folder:
             answer = _derive(unit, Path(folder))
     except NotFoundError as error:
         return encode(DeriveAnswer(unit.batch_id, fault=DeriveFault.GONE, error=str(error)))

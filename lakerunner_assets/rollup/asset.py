@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 BUILT, CONSERVED = "built", "samples_and_sums_conserved"
 COOKED = asset_key(Tier.COOKED, Signal.METRICS)
-SAMPLES = [COOKED, *(asset_key(Tier.MATERIALIZED, s) for s, facts in FACTS.items() if facts.is_materialized)]
+SAMPLES = [COOKED, *(asset_key(Tier.MATERIALIZED, signal) for signal in FACTS)]
 """Assets that bring samples."""
 OPEN_DAYS = dt.timedelta(days=2)
 """Width of the newest partitions that are not closed: today and the day ahead."""

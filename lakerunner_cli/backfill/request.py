@@ -120,7 +120,7 @@ def format_hour(hour_ns: int) -> str:
 
 def parse_tiers(text: str, signal: Signal) -> tuple[str, ...]:
     """Parse names of tiers; return them in the order of their builds. Empty means all."""
-    has = {ROLLUPS_TIER: bool(FACTS[signal].rollups), Tier.MATERIALIZED.value: FACTS[signal].is_materialized}
+    has = {ROLLUPS_TIER: bool(FACTS[signal].rollups)}
     available = tuple(tier for tier in TIERS if has.get(tier, True))
     given = {name.strip() for name in text.split(",") if name.strip()} or set(available)
     unknown = sorted(given - set(available))

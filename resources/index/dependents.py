@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from resources.index.rule_types import RuleKind, RuleSet, StoredRule
 from resources.index.types import BatchKind, Publication
 from resources.lake.frequency import AS_SENT
 from resources.lake.layout import Signal
-from resources.lake.signals import FACTS, MATERIALIZED_MS
-from resources.lake.timecut import HOUR_NS, cut
+from resources.lake.signals import FACTS
+from resources.lake.timecut import HOUR_NS, cut, hour_start
 
+
+@dataclass(frozen=True, slots=True)
+class HoursOfRule:
+    """Hours that a change of a rule makes due: from `since_ns` on, and all that it was built for."""
+
+    rule_id: int
+    signal: Signal
+    since_ns: int
+
+
+NEVER_NS = 2**62
+"""Start of the hours of a rule that was deleted, or that has another source now."""
 DERIVING = frozenset({BatchKind.MATERIALIZE})
 """Batches that publish what was derived: nothing is derived from that."""
 
@@ -31,10 +46,38 @@ def dependents(publication: Publication) -> list[tuple[int, int]]:
         if rollup.source_ms == publication.frequency_ms
         for start in {cut(start + 1, rollup.partition_ns) for start in changed_partitions(publication)}
     }
-    is_source = facts.is_materialized and publication.frequency_ms == AS_SENT and is_sent(publication)
-    return sorted(
-        rollups | ({(MATERIALIZED_MS, hour) for hour in _touched(publication)} if is_source else set())
-    )
+    return sorted(rollups)
+
+
+def derivable_hours(publication: Publication) -> list[int]:
+    """Return the hours whose metrics are to be derived again, in the order in which they are locked."""
+    is_source = publication.frequency_ms == AS_SENT and is_sent(publication)
+    return sorted(_touched(publication)) if is_source else []
+
+
+def hours_of_changes(before: RuleSet, after: RuleSet) -> list[HoursOfRule]:
+    """Return what the changes of derived metrics make due, ordered by rule."""
+    old = {rule.rule_id: rule for rule in before.rules if rule.kind is RuleKind.DERIVED}
+    new = {rule.rule_id: rule for rule in after.rules if rule.kind is RuleKind.DERIVED}
+    found: list[HoursOfRule] = []
+    for rule_id in sorted(old.keys() | new.keys()):
+        was, now = old.get(rule_id), new.get(rule_id)
+        if now is not None and was is not None and now.version == was.version:
+            continue
+        if was is not None:
+            found.append(HoursOfRule(rule_id, _source(was), NEVER_NS))
+        if now is not None:
+            found.append(HoursOfRule(rule_id, _source(now), _since_ns(now)))
+    return found
+
+
+def _source(rule: StoredRule) -> Signal:
+    return Signal(str(rule.document["source"]))
+
+
+def _since_ns(rule: StoredRule) -> int:
+    since = rule.document.get("since_ns")
+    return since if isinstance(since, int) else hour_start(rule.created_at_ns)
 
 
 def source_window(signal: Signal, hour_ns: int) -> tuple[int, int]:

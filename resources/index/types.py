@@ -291,6 +291,8 @@ class Publication:
     """Derived metrics only: the hour they are derived from, whose sources are it and its neighbours."""
     rule_hours: tuple[RuleHour, ...] = ()
     """Derived metrics only: the rules that this hour was derived by; they replace those of before."""
+    rules_revision: int = 0
+    """Derived metrics only: revision of the rules as read when planning; it stays due if there is a newer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,8 @@ class SignalFacts:
     """Rollups that are built from it."""
     tiers: tuple[str, ...]
     """Tiers that have a retention of their own."""
-    is_materialized: bool
-    """True if metrics are derived from it, hour by hour."""
+    has_preset: bool
+    """True if metrics are derived from it without any rule."""
     margin_ns: int
     """Time at both ends of an hour whose records its neighbours are derived from, too."""
     has_samples: bool
@@ -64,7 +64,7 @@ FACTS: dict[Signal, SignalFacts] = {
         dataset="logs",
         rollups=(),
         tiers=(RAW, SEGMENTS),
-        is_materialized=False,
+        has_preset=False,
         margin_ns=0,
         has_samples=False,
         otlp_request="LogsRequest",
@@ -75,7 +75,7 @@ FACTS: dict[Signal, SignalFacts] = {
         dataset="metrics",
         rollups=ROLLUPS,
         tiers=TIERS,
-        is_materialized=False,
+        has_preset=False,
         margin_ns=0,
         has_samples=True,
         otlp_request="MetricsRequest",
@@ -88,7 +88,7 @@ FACTS: dict[Signal, SignalFacts] = {
         dataset="traces",
         rollups=(),
         tiers=(RAW, SEGMENTS),
-        is_materialized=True,
+        has_preset=True,
         margin_ns=MARGIN_NS,
         has_samples=False,
         otlp_request="TraceRequest",

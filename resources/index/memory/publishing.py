@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from resources.index.contract import Deliver
-from resources.index.dependents import changed_partitions, dependents, is_sent, source_window
+from resources.index.dependents import changed_partitions, dependents, derivable_hours, is_sent, source_window
 from resources.index.memory.batches import Batches
 from resources.index.memory.state import Object, StoredSegment, Version
 from resources.index.memory.tiers import Tiers
+from resources.index.rule_types import RuleKind
 from resources.index.types import (
     BatchState,
     BuiltPartition,
@@ -22,7 +23,7 @@ from resources.index.types import (
 )
 from resources.lake.frequency import AS_SENT, rollup_of
 from resources.lake.layout import Signal
-from resources.lake.signals import MATERIALIZED_MS
+from resources.lake.signals import FACTS, MATERIALIZED_MS
 
 
 class Publishing(Batches, Tiers):
@@ -48,6 +49,9 @@ class Publishing(Batches, Tiers):
                 self._note_materialized(publication, *publication.materialized)
             for frequency_ms, start in dependents(publication):
                 self._mark_due(claim, frequency_ms, start)
+            if FACTS[claim.signal].has_preset or self._derives(claim.org, claim.signal):
+                for start in derivable_hours(publication):
+                    self._mark_due(claim, MATERIALIZED_MS, start)
             return versions
 
     def append_outbox(self, messages: Sequence[OutboxMessage]) -> None:
@@ -134,15 +138,24 @@ class Publishing(Batches, Tiers):
         mine = self._version(publication, publication.frequency_ms, built.start_ns)
         window = (built.start_ns, built.start_ns + rollup.partition_ns)
         found = self._sources((claim.org, claim.signal, rollup.source_ms), window)
-        self._note_sources(mine, built, {start: each.version for start, each in found.items()})
+        self._note_sources(mine, built, {start: each.version for start, each in found.items()}, True)
 
     def _note_materialized(self, publication: Publication, signal: Signal, built: BuiltPartition) -> None:
         mine = self._materialized(publication, signal, built)
         mine.version += 1
         org = publication.claim.org
         found = self._sources((org, signal, AS_SENT), source_window(signal, built.start_ns))
-        self._note_sources(mine, built, {start: each.sent for start, each in found.items()})
+        has_rules = self._state.rule_revisions.get(org, 0) == publication.rules_revision
+        self._note_sources(mine, built, {start: each.sent for start, each in found.items()}, has_rules)
         self._state.rule_hours[org, signal, built.start_ns] = publication.rule_hours
+
+    def _derives(self, org: str, signal: Signal) -> bool:
+        newest = (versions[-1] for versions in self._state.rules.values())
+        return any(
+            (one.org, one.kind, one.retired) == (org, RuleKind.DERIVED, False)
+            and one.document.get("source") == signal.value
+            for one in newest
+        )
 
     def _sources(self, source: tuple[str, Signal, int], window: tuple[int, int]) -> dict[int, Version]:
         low, high = window
@@ -152,9 +165,12 @@ class Publishing(Batches, Tiers):
             if key[:3] == source and low <= key[3] < high
         }
 
-    def _note_sources(self, mine: Version, built: BuiltPartition, versions: dict[int, int]) -> None:
+    def _note_sources(
+        self, mine: Version, built: BuiltPartition, versions: dict[int, int], has_rules: bool
+    ) -> None:
         mine.built_from = dict(built.built_from)
-        if {start: version for start, version in versions.items() if version > 0} == mine.built_from:
+        current = {start: version for start, version in versions.items() if version > 0}
+        if has_rules and current == mine.built_from:
             mine.due_at = None
         elif mine.due_at is None:
             mine.due_at = self._clock()

@@ -5,8 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 
-from resources.index.memory.state import MemoryPart, State
+from resources.index.dependents import HoursOfRule, hours_of_changes
+from resources.index.memory.state import MemoryPart, State, Version
 from resources.index.rule_types import PutRule, RuleChange, RulesChangedError, RuleSet, StoredRule
+from resources.lake.frequency import AS_SENT
+from resources.lake.signals import MATERIALIZED_MS
+from resources.lake.timecut import HOUR_NS
 
 
 class Rules(MemoryPart):
@@ -21,9 +25,13 @@ class Rules(MemoryPart):
             found = state.rule_revisions.get(org, 0)
             if expected_revision is not None and found != expected_revision:
                 raise RulesChangedError(org, expected_revision, found)
+            before = self._rule_set(org)
             if sum([self._change_rule(state, org, change) for change in changes]):
                 state.rule_revisions[org] = found + 1
-            return self._rule_set(org)
+            after = self._rule_set(org)
+            for hours in hours_of_changes(before, after):
+                self._mark_hours(org, hours)
+            return after
 
     def rule_versions(self, org: str, rule_id: int) -> list[StoredRule]:
         with self._one_at_a_time:
@@ -34,6 +42,26 @@ class Rules(MemoryPart):
         with self._one_at_a_time:
             organisations = sorted(org for org, enabled in self._state.organisations.items() if enabled)
             return [rule for org in organisations for rule in self._rule_set(org).rules]
+
+    def _mark_hours(self, org: str, hours: HoursOfRule) -> None:
+        state = self._state
+        starts = {
+            start
+            for (o, signal, frequency_ms, start), found in state.versions.items()
+            if (o, signal, frequency_ms) == (org, hours.signal, AS_SENT)
+            and start > hours.since_ns - HOUR_NS
+            and found.sent > 0
+            and not found.expired
+        }
+        starts |= {
+            start
+            for (o, signal, start), rules in state.rule_hours.items()
+            if (o, signal) == (org, hours.signal) and any(one.rule_id == hours.rule_id for one in rules)
+        }
+        for start in starts:
+            version = state.versions.setdefault((org, hours.signal, MATERIALIZED_MS, start), Version())
+            if version.due_at is None:
+                version.due_at = self._clock()
 
     def _rule_set(self, org: str) -> RuleSet:
         newest = [versions[-1] for versions in self._state.rules.values()]

@@ -16,7 +16,7 @@ from typing import Any
 from psycopg import DataError, IntegrityError
 
 from resources.index.contract import Deliver
-from resources.index.dependents import changed_partitions, dependents, is_sent, source_window
+from resources.index.dependents import changed_partitions, dependents, derivable_hours, is_sent, source_window
 from resources.index.postgres.connections import Connection, IndexDeadlockError, PostgresPart, storable
 from resources.index.statements import load
 from resources.index.types import (
@@ -28,7 +28,7 @@ from resources.index.types import (
 )
 from resources.lake.frequency import AS_SENT, rollup_of
 from resources.lake.layout import Signal
-from resources.lake.signals import MATERIALIZED_MS
+from resources.lake.signals import FACTS, MATERIALIZED_MS
 from resources.lake.timecut import dateint, hour_of_day
 
 SQL = load("publish")
@@ -173,6 +173,10 @@ def _bump(connection: Connection, publication: Publication) -> dict[int, int]:
     for frequency_ms, start in dependents(publication):
         values = {**_partition(publication, start), "frequency_ms": frequency_ms}
         connection.execute(SQL["mark_due"], values)
+    if starts := derivable_hours(publication):
+        always = FACTS[publication.claim.signal].has_preset
+        values = {**_partition(publication, 0), "frequency_ms": MATERIALIZED_MS}
+        connection.execute(SQL["mark_derivable"], {**values, "starts": starts, "always": always})
     return versions
 
 
@@ -181,7 +185,8 @@ def _note_built(connection: Connection, publication: Publication, built: BuiltPa
     scope = _partition(publication, built.start_ns)
     sources = {**scope, "frequency_ms": rollup.source_ms}
     sources.update(from_ns=built.start_ns, to_ns=built.start_ns + rollup.partition_ns)
-    _note_sources(connection, scope, built, connection.execute(SQL["source_versions"], sources).fetchall())
+    rows = connection.execute(SQL["source_versions"], sources).fetchall()
+    _note_sources(connection, scope, built, _has_versions(built, rows))
 
 
 def _note_materialized(connection: Connection, publication: Publication, built: BuiltPartition) -> None:
@@ -189,22 +194,25 @@ def _note_materialized(connection: Connection, publication: Publication, built: 
     connection.execute(SQL["bump_partition"], {**scope, "sent": False})
     low, high = source_window(Signal(scope["signal"]), built.start_ns)
     sources = {**scope, "frequency_ms": AS_SENT, "from_ns": low, "to_ns": high}
-    _note_sources(connection, scope, built, connection.execute(SQL["sent_versions"], sources).fetchall())
+    rows = connection.execute(SQL["sent_versions"], sources).fetchall()
+    rules = connection.execute(SQL["rules_revision"], scope).fetchone()
+    has_rules = rules is not None and rules["revision"] == publication.rules_revision
+    _note_sources(connection, scope, built, has_rules and _has_versions(built, rows))
     connection.execute(SQL["drop_rule_hours"], {**scope, "hour_ns": built.start_ns})
     for hour in publication.rule_hours:
         connection.execute(SQL["insert_rule_hour"], {**scope, **asdict(hour)})
 
 
 def _note_sources(
-    connection: Connection,
-    scope: Mapping[str, Any],
-    built: BuiltPartition,
-    rows: Sequence[Mapping[str, Any]],
+    connection: Connection, scope: Mapping[str, Any], built: BuiltPartition, current: bool
 ) -> None:
     """Record what the partition was built from; it stays due if that has changed since planning."""
-    current = {row["start_ns"]: row["version"] for row in rows} == dict(built.built_from)
     text = json.dumps({str(start): version for start, version in sorted(built.built_from.items())})
     connection.execute(SQL["note_built"], {**scope, "built_from": text, "current": current})
+
+
+def _has_versions(built: BuiltPartition, rows: Sequence[Mapping[str, Any]]) -> bool:
+    return {row["start_ns"]: row["version"] for row in rows} == dict(built.built_from)
 
 
 def _partition(publication: Publication, start_ns: int) -> dict[str, Any]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from psycopg.types.json import Jsonb
 
+from resources.index.dependents import hours_of_changes
 from resources.index.postgres.connections import PostgresPart
 from resources.index.rule_types import PutRule, RuleChange, RuleKind, RulesChangedError, RuleSet, StoredRule
 from resources.index.statements import load
+from resources.lake.signals import MATERIALIZED_MS
 from resources.lake.timecut import from_datetime
 
 SQL = load("rules")
@@ -27,6 +30,7 @@ class Rules(PostgresPart):
             if expected_revision is not None and found != expected_revision:
                 raise RulesChangedError(org, expected_revision, found)
             changed = 0
+            before = _set_of(connection.execute(SQL["rules"], {"org": org}).fetchall())
             for change in changes:
                 values = {
                     "org": org,
@@ -42,7 +46,11 @@ class Rules(PostgresPart):
                     changed += connection.execute(SQL["drop_rule"], values).rowcount
             if changed:
                 connection.execute(SQL["advance_rules"], {"org": org})
-            return _set_of(connection.execute(SQL["rules"], {"org": org}).fetchall())
+            after = _set_of(connection.execute(SQL["rules"], {"org": org}).fetchall())
+            for hours in hours_of_changes(before, after):
+                scope = {"org": org, "signal": hours.signal.value, "derived_ms": MATERIALIZED_MS}
+                connection.execute(SQL["mark_hours_of_rule"], {**asdict(hours), **scope})
+            return after
 
     def rule_versions(self, org: str, rule_id: int) -> list[StoredRule]:
         rows = self._rows(SQL["rule_versions"], {"org": org, "rule_id": rule_id})

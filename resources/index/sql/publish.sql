@@ -91,6 +91,36 @@ VALUES (%(org)s, %(signal)s, %(frequency_ms)s, %(start_ns)s, now())
 ON CONFLICT (org_id, signal, frequency_ms, start_ns) DO UPDATE
     SET due_since = coalesce(p.due_since, now());
 
+-- name: mark_derivable
+-- Hours of a signal that nothing is derived from are not due, and cost no row.
+INSERT INTO lakerunner.partition AS p (org_id, signal, frequency_ms, start_ns, due_since)
+SELECT
+    %(org)s,
+    %(signal)s,
+    %(frequency_ms)s,
+    h.start_ns,
+    now()
+FROM unnest(%(starts)s::bigint[]) AS h (start_ns)
+WHERE
+    %(always)s
+    OR EXISTS (
+        SELECT 1
+        FROM lakerunner.rule AS r
+        INNER JOIN lakerunner.rule_version AS v ON r.rule_id = v.rule_id AND r.version = v.version
+        WHERE
+            r.org_id = %(org)s
+            AND r.kind = 'derived'
+            AND NOT r.retired
+            AND v.document ->> 'source' = %(signal)s
+    )
+ORDER BY h.start_ns
+ON CONFLICT (org_id, signal, frequency_ms, start_ns) DO UPDATE
+    SET due_since = coalesce(p.due_since, now());
+
+-- name: rules_revision
+SELECT coalesce(max(revision), 0)::bigint AS revision FROM lakerunner.rule_revision
+WHERE org_id = %(org)s;
+
 -- name: sources_of_hour
 SELECT h.object_id
 FROM lakerunner.raw_object_hour AS h

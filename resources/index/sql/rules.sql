@@ -113,3 +113,29 @@ INNER JOIN lakerunner.rule_version AS v ON c.rule_id = v.rule_id AND v.version =
 -- name: advance_rules
 UPDATE lakerunner.rule_revision SET revision = revision + 1
 WHERE org_id = %(org)s;
+
+-- name: mark_hours_of_rule
+-- Hours from `since` on, and those that it was derived for: they hold samples of another version.
+INSERT INTO lakerunner.partition AS p (org_id, signal, frequency_ms, start_ns, due_since)
+SELECT
+    %(org)s,
+    %(signal)s,
+    %(derived_ms)s,
+    h.start_ns,
+    now()
+FROM (
+    SELECT start_ns FROM lakerunner.partition
+    WHERE
+        org_id = %(org)s
+        AND signal = %(signal)s
+        AND frequency_ms = 0
+        AND start_ns > %(since_ns)s - 3600000000000
+        AND sent_version > 0
+        AND expired_at IS NULL
+    UNION
+    SELECT hour_ns AS start_ns FROM lakerunner.rule_hour
+    WHERE org_id = %(org)s AND signal = %(signal)s AND rule_id = %(rule_id)s
+) AS h
+ORDER BY h.start_ns
+ON CONFLICT (org_id, signal, frequency_ms, start_ns) DO UPDATE
+    SET due_since = coalesce(p.due_since, now());

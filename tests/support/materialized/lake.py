@@ -15,6 +15,7 @@ from resources.index.types import Segment, SegmentQuery
 from resources.lake import series
 from resources.lake.layout import Signal
 from resources.lake.metric_values import VALUE_SQL
+from resources.lake.signals import MATERIALIZED_MS
 from tests.support.cooking_lake import HOUR, Lake
 from tests.support.materialized.spans import Call, request
 
@@ -37,7 +38,7 @@ def derive(
 
 
 def due(lake: Lake) -> list[int]:
-    return sorted(d.start_ns for d in lake.index.due_partitions(Signal.TRACES, 10_000))
+    return sorted(d.start_ns for d in lake.index.due_partitions(Signal.TRACES, MATERIALIZED_MS))
 
 
 def derived_segments(lake: Lake) -> list[Segment]:

@@ -45,7 +45,8 @@ from resources.settings import Settings
 DAY = parse_hour("2026-01-02")
 KNOWN = Partitions(("acme", "beta"), parse_hour("2026-01-01"), parse_hour("2026-01-03T09"))
 HOURLY_METRICS = [
-    "raw/metrics", "cooked/metrics", "compacted/metrics", "rollup/10s", "rollup/1m", "rollup/5m", "rollup/1h",
+    "raw/metrics", "cooked/metrics", "compacted/metrics", "materialized/metrics",
+    "rollup/10s", "rollup/1m", "rollup/5m", "rollup/1h",
 ]  # fmt: skip
 
 
@@ -83,8 +84,8 @@ def test_a_day_is_its_24_hours() -> None:
 
 
 def test_all_tiers_of_the_signal_unless_some_are_named() -> None:
-    assert wanted().tiers == ("raw", "cooked", "compacted")
-    assert wanted(signal="metrics").tiers == ("raw", "cooked", "compacted", "rollups")
+    assert wanted().tiers == ("raw", "cooked", "compacted", "materialized")
+    assert wanted(signal="metrics").tiers == ("raw", "cooked", "compacted", "materialized", "rollups")
     assert wanted(signal="metrics", tiers="rollups, raw").tiers == ("raw", "rollups")
     assert paths(Signal.METRICS, *wanted(signal="metrics").tiers) == [*HOURLY_METRICS, "rollup/1d"]
     assert paths(Signal.TRACES, "cooked") == ["cooked/traces"]
@@ -126,7 +127,7 @@ def test_several_organisations_and_all_of_them() -> None:
         ({"tiers": "rollups"}, "logs have no tier rollups: expected some of raw,cooked,compacted"),
         ({"tiers": "raw,cokked"}, "cokked"),
         ({"orgs": " , "}, "no organisation given"),
-        ({"force": True}, "--force says how `rollups` are rebuilt"),
+        ({"tiers": "raw", "force": True}, "--force says how `rollups` are rebuilt"),
         ({"tiers": "raw", "allow_loss": True}, "--allow-loss says how `cooked` is rebuilt"),
     ],
 )
@@ -596,9 +597,8 @@ def test_an_hour_is_rebuilt_without_a_question(monkeypatch: pytest.MonkeyPatch, 
     assert len(Pretend.launched) == 1
 
 
-def test_only_traces_have_derived_metrics() -> None:
-    launch = plan_launch(wanted(signal="traces", tiers="materialized", force=True), KNOWN)
-    assert ["/".join(path) for path in launch.assets] == ["materialized/traces"]
+@pytest.mark.parametrize("signal", list(Signal))
+def test_metrics_are_derived_from_any_signal(signal: Signal) -> None:
+    launch = plan_launch(wanted(signal=signal.value, tiers="materialized", force=True), KNOWN)
+    assert ["/".join(path) for path in launch.assets] == [f"materialized/{signal.value}"]
     assert launch.tags == {"lakerunner/force": "true"}
-    with pytest.raises(CommandError, match="logs have no tier materialized"):
-        wanted(tiers="materialized")

@@ -1,0 +1,89 @@
+"""Rules, what they derive, and what the raw records say: a lake whose rules are derived without Spark."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from lakerunner_assets.materialized.run import DeriveReport, HourDerived, derive_hours
+from lakerunner_assets.segments.metrics import VALUE_COLUMN
+from lakerunner_query.coordinator.languages import LOG_SAMPLES
+from lakerunner_query.coordinator.logql_samples import LogSamplesRequest
+from lakerunner_query.rules.catalog import put_of
+from lakerunner_query.rules.documents import DerivedMetric
+from resources.index.rule_types import CoverageQuery, RuleSet
+from resources.lake.layout import Signal
+from resources.lake.signals import MATERIALIZED_MS
+from resources.lake.timecut import HOUR_NS
+from tests.support.cooking_lake import HOUR, Lake
+from tests.support.materialized.lake import rows
+from tests.support.query.in_process import InProcess, engine_over
+
+BUCKET_NS = 10 * 10**9
+Cells = dict[tuple[tuple[tuple[str, str], ...], int], float]
+"""Values by labels without the name, and by end in ms."""
+
+
+def declare(lake: Lake, *metrics: DerivedMetric, org: str = "acme") -> RuleSet:
+    return lake.index.change_rules(org, [put_of(one) for one in metrics], None)
+
+
+def derive_rules(
+    lake: Lake,
+    signal: Signal,
+    hours: Sequence[int] = (HOUR,),
+    report: DeriveReport | None = None,
+    *,
+    force: bool = False,
+    org: str = "acme",
+) -> list[HourDerived]:
+    found = derive_hours(
+        lake.run_context(), signal, {org: hours}, DeriveReport() if report is None else report, force=force
+    )
+    return list(found)
+
+
+def due_hours(lake: Lake, signal: Signal) -> list[int]:
+    return sorted(due.start_ns for due in lake.index.due_partitions(signal, MATERIALIZED_MS))
+
+
+def derived(lake: Lake, metric: str) -> Cells:
+    """Return the samples of a metric as they are stored."""
+    found: Cells = {}
+    for row in rows(lake):
+        if row["metric_name"] == metric:
+            labels = tuple(sorted((k, v) for k, v in row["labels"].items() if k != "__name__"))
+            key = labels, row["chq_timestamp"]
+            assert key not in found
+            found[key] = row[VALUE_COLUMN]
+    return found
+
+
+def raw_logs(lake: Lake, text: str, hours: int = 1) -> Cells:
+    """Return what a LogQL query answers at every end of a bucket; empty labels count as absent."""
+    engine = engine_over(lake.index, InProcess(lake.folder / "lake", Path(tempfile.mkdtemp(dir=lake.folder))))
+
+    async def answer() -> Cells:
+        end = HOUR + hours * HOUR_NS
+        request = LogSamplesRequest("acme", HOUR + BUCKET_NS, end, BUCKET_NS, rewrite=False)
+        answered = await engine.collect(await engine.prepare(LOG_SAMPLES, text, request))
+        assert not answered.missing
+        found: Cells = {}
+        for one in answered.series:
+            labels = tuple(sorted(pair for pair in one.labels if pair[1]))
+            for at, value in json.loads(f"[{one.floats.decode()}]"):
+                key = labels, round(float(at) * 1000)
+                found[key] = found.get(key, 0.0) + float(value)
+        return found
+
+    return asyncio.run(answer())
+
+
+def gaps(lake: Lake, signal: Signal, name: str, hours: int = 1) -> tuple[int, ...]:
+    """Return the hours in which a rule may not stand for its source."""
+    (rule,) = [one for one in lake.index.rules("acme").rules if one.name == name]
+    asked = CoverageQuery("acme", signal, ((rule.rule_id, rule.version),), HOUR, HOUR + hours * HOUR_NS)
+    return lake.index.snapshot((), coverage=(asked,)).gaps[0].hours
