@@ -55,6 +55,8 @@ class PromQLRequest:
     """Seconds; 0: the limit."""
     part_ms: tuple[int, int] | None = None
     """First and last step that are evaluated, of a range query that goes on; None: all."""
+    rewrite: bool = True
+    """Derived metrics may answer parts of the query."""
 
 
 @dataclass(frozen=True, slots=True)

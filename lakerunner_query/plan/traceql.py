@@ -49,6 +49,8 @@ class TraceMetricsRequest:
     steps: int
     exemplars: int = 0
     timeout_s: float = 0.0
+    rewrite: bool = True
+    """Derived metrics may answer the query."""
 
     @property
     def from_ns(self) -> int:

@@ -218,7 +218,8 @@ async def _samples(
 
     def request_of(part_ms: tuple[int, int] | None) -> LogSamplesRequest:
         first, last = part_ms or (times.request.start_ms, times.request.end_ms)
-        return LogSamplesRequest(org, first * NS_PER_MS, last * NS_PER_MS, times.request.step_ms * NS_PER_MS)
+        step_ns = times.request.step_ms * NS_PER_MS
+        return LogSamplesRequest(org, first * NS_PER_MS, last * NS_PER_MS, step_ns, rewrite=data.rewrite)
 
     stream = await resume.open_samples(services.engine, LOG_SAMPLES, data.q, request_of, place, progress)
     return metric_events(stream, data.q, times, progress, watch, services.engine.limits.max_points)

@@ -55,6 +55,8 @@ class MetricsQuery(msgspec.Struct, forbid_unknown_fields=True):
     """Upper bound of series; 0: all."""
     summary: bool = False
     """True for sums by series at the end."""
+    rewrite: bool = True
+    """False leaves derived metrics out."""
 
 
 class MetricsNames(msgspec.Struct, forbid_unknown_fields=True):
@@ -91,7 +93,7 @@ def align(data: MetricsQuery, org: str, settings: Settings) -> AlignedRequest:
         if step_ms <= 0:
             raise InvalidRequestError("step must be at least a millisecond")
     first, last = start_ms // step_ms * step_ms, end_ms // step_ms * step_ms
-    return AlignedRequest(PromQLRequest(org, first, last, step_ms))
+    return AlignedRequest(PromQLRequest(org, first, last, step_ms, rewrite=data.rewrite))
 
 
 def default_step(range_ms: int) -> int:
@@ -142,6 +144,8 @@ class LogsQuery(msgspec.Struct, forbid_unknown_fields=True):
     fields: list[str] = msgspec.field(default_factory=list)
     step: str | int | float | None = None
     summary: bool = False
+    rewrite: bool = True
+    """False leaves derived metrics out."""
 
 
 class SpansQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -157,6 +161,8 @@ class SpansQuery(msgspec.Struct, forbid_unknown_fields=True):
     limit: int | None = None
     spans: int | None = None
     step: str | int | float | None = None
+    rewrite: bool = True
+    """False leaves derived metrics out."""
 
 
 class SpansNames(msgspec.Struct, forbid_unknown_fields=True):
@@ -225,7 +231,11 @@ def samples(data: LogsQuery, org: str, settings: Settings) -> tuple[AlignedReque
     times = align(MetricsQuery(data.q, data.s, data.e, data.step, data.limit or 0), org, settings)
     request = times.request
     within = LogSamplesRequest(
-        org, request.start_ms * NS_PER_MS, request.end_ms * NS_PER_MS, request.step_ms * NS_PER_MS
+        org,
+        request.start_ms * NS_PER_MS,
+        request.end_ms * NS_PER_MS,
+        request.step_ms * NS_PER_MS,
+        rewrite=data.rewrite,
     )
     return times, within
 
@@ -253,7 +263,9 @@ def trace_metrics(data: SpansQuery, org: str, settings: Settings) -> TraceMetric
         times.start_ms * NS_PER_MS, -(-end // step_ns) * step_ns, step_ns,
         backwards="s is after e", too_many=f"more than {MAX_STEPS} steps: raise step, or narrow the range",
     )  # fmt: skip
-    return TraceMetricsRequest(org, times.start_ms * NS_PER_MS, step_ns, steps, MOST_EXEMPLARS)
+    return TraceMetricsRequest(
+        org, times.start_ms * NS_PER_MS, step_ns, steps, MOST_EXEMPLARS, rewrite=data.rewrite
+    )
 
 
 def trace_bounds(data: TraceQuery, settings: Settings) -> tuple[int, int]:

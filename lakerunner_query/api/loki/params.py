@@ -10,7 +10,7 @@ import difflib
 import re
 from dataclasses import dataclass
 
-from lakerunner_query.api.shared.requests import RequestFields
+from lakerunner_query.api.shared.requests import REWRITE, RequestFields
 from lakerunner_query.api.shared.times import MAX_NS, duration_ns, moment_ns
 from lakerunner_query.errors import InvalidRequestError, ParseError
 from lakerunner_query.gotext.strconv import LOGQL
@@ -25,7 +25,9 @@ RECENT_S = 6 * 3600
 """Range of questions about labels and streams that name no start."""
 MAX_STEPS = 11_000
 STEPS_BY_DEFAULT = 250
-KNOWN = frozenset({"query", "start", "end", "since", "limit", "direction", "step", "interval", "time"})
+KNOWN = frozenset(
+    {"query", "start", "end", "since", "limit", "direction", "step", "interval", "time", REWRITE}
+)
 NEAR = 0.75
 """Likeness from which on an unknown name is taken for a misspelling."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")

@@ -39,7 +39,7 @@ from lakerunner_query.api.loki.render import (
 )
 from lakerunner_query.api.loki.status import STATUS_HANDLERS
 from lakerunner_query.api.shared.auth import caller, require_reader
-from lakerunner_query.api.shared.requests import RequestFields, read_fields
+from lakerunner_query.api.shared.requests import RequestFields, allows_rewriting, read_fields
 from lakerunner_query.api.shared.services import QueryWatch, Services
 from lakerunner_query.coordinator.languages import LOG_LINES, LOG_SAMPLES
 from lakerunner_query.coordinator.logql_lines import gives_lines
@@ -158,7 +158,7 @@ async def _samples(
     services: Services, fields: RequestFields, at: QueryParams, org: str, watch: QueryWatch
 ) -> Response[bytes]:
     began = time.perf_counter()
-    within = LogSamplesRequest(org, at.start_ns, at.end_ns, at.step_ns)
+    within = LogSamplesRequest(org, at.start_ns, at.end_ns, at.step_ns, rewrite=allows_rewriting(fields))
     prepared = await services.engine.prepare(LOG_SAMPLES, query_text(fields), within)
     joined = await services.engine.collect(prepared)
     watch.end(partial=bool(joined.missing), points=joined.samples)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from lakerunner_query.api.shared.requests import RequestFields
+from lakerunner_query.api.shared.requests import RequestFields, allows_rewriting
 from lakerunner_query.coordinator.promql import LOOKBACK_MS, PromQLRequest
 from lakerunner_query.errors import InvalidRequestError, Position, QueryError
 from lakerunner_query.gotext.durations import milliseconds
@@ -45,7 +45,7 @@ def instant_request(fields: RequestFields, org: str, now_ns: int) -> PromQLReque
     """Read the parameters of `query`, at the present time by default."""
     at = optional_time(fields, "time", now_ns // NS_PER_MS)
     timeout = _timeout(fields)
-    return PromQLRequest(org, at, at, 0, _lookback(fields), timeout)
+    return PromQLRequest(org, at, at, 0, _lookback(fields), timeout, rewrite=allows_rewriting(fields))
 
 
 def range_request(fields: RequestFields, org: str) -> PromQLRequest:
@@ -66,7 +66,9 @@ def range_request(fields: RequestFields, org: str) -> PromQLRequest:
             "Try decreasing the query resolution (?step=XX)"
         )
     timeout = _timeout(fields)
-    return PromQLRequest(org, start, end, step // NS_PER_MS, _lookback(fields), timeout)
+    return PromQLRequest(
+        org, start, end, step // NS_PER_MS, _lookback(fields), timeout, rewrite=allows_rewriting(fields)
+    )
 
 
 def optional_time(fields: RequestFields, name: str, default_ms: int) -> int:

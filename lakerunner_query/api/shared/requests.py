@@ -23,6 +23,8 @@ from lakerunner_query.protocol.units import INDEX, Missing
 
 FORM = "application/x-www-form-urlencoded"
 MAX_FIELDS = 1000
+REWRITE = "rewrite"
+"""Parameter that switches answers from derived metrics off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,14 @@ def form_fields(body: bytes) -> list[tuple[str, str]]:
         return parse_qsl(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=MAX_FIELDS)
     except ValueError as error:
         raise InvalidRequestError(f"a form of more than {MAX_FIELDS} fields") from error
+
+
+def allows_rewriting(fields: RequestFields) -> bool:
+    """Tell if derived metrics may answer the query; by default they may."""
+    text = fields.text(REWRITE)
+    if text not in {"", "true", "false", "1", "0"}:
+        raise InvalidRequestError(f"{REWRITE} is true or false, not {text[:64]!r}")
+    return text not in {"false", "0"}
 
 
 def first_of_each(fields: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lakerunner_query.api.shared.requests import RequestFields
+from lakerunner_query.api.shared.requests import RequestFields, allows_rewriting
 from lakerunner_query.api.shared.times import MAX_NS
 from lakerunner_query.errors import InvalidRequestError, ParseError
 from lakerunner_query.gotext.durations import go_nanoseconds
@@ -138,7 +138,9 @@ def metrics_request(fields: RequestFields, org: str, now_ns: int, *, is_instant:
         raise InvalidRequestError("end must be greater than start")
     if is_instant:
         width = window.end_ns - window.start_ns
-        return TraceMetricsRequest(org, window.end_ns, width, 1, INSTANT_EXEMPLARS)
+        return TraceMetricsRequest(
+            org, window.end_ns, width, 1, INSTANT_EXEMPLARS, rewrite=allows_rewriting(fields)
+        )
     width = window.end_ns - window.start_ns
     step = _step(fields, width)
     least = width // MOST_POINTS
@@ -148,7 +150,8 @@ def metrics_request(fields: RequestFields, org: str, now_ns: int, *, is_instant:
             f"minimum step for given range is {least // 1_000_000}ms"
         )
     first, last = window.start_ns // step * step, -(-window.end_ns // step) * step
-    return TraceMetricsRequest(org, first, step, (last - first) // step + 1, _exemplars(fields))
+    steps = (last - first) // step + 1
+    return TraceMetricsRequest(org, first, step, steps, _exemplars(fields), rewrite=allows_rewriting(fields))
 
 
 def metrics_text(fields: RequestFields) -> str:

@@ -22,9 +22,9 @@ MATCHERS = (
     'service_name!=""', 'service_name!="db"',
 )  # fmt: skip
 PIPELINES = (
-    "", '|= "a"', '!= "b"', '|= "a" != "b"', '|~ "a|b"', "| json",
-    "| json | status >= 404",
-    '| json | region!=""', '| json | region=~"e.*|us" | status > 200', '| tier="gold"', '| json | tier!=""',
+    "", '|= "a"', '!= "b"', '|= "a" != "b"', '|~ "a|b"', "| json", "| json | status >= 404",
+    '| json | region!=""', '| json | region=~"e.*|us" | status > 200', '| tier="gold"',
+    '| json | tier!=""',
     '|= "a" | json | status == 500', "| json | label_format zone=region", "| json | drop region",
     '| json | __error__=""', '| json region="region", status="status"',
     '| json | status >= 404 or tier="gold"',
@@ -34,6 +34,8 @@ VALUES = ("", "", LINE_BYTES, "took", "duration(took)")
 EXTRAS = (
     '| region="eu"', '| tier=~"gold|silver"', '| service_name="web"', '| status!="500"',
     '| tier=""', '|= "c"', '| status > 404', '| zone!~"e.*"',
+    '| region="eu"', '| tier=~"gold|silver"', '| service_name="web"', '| status!="500"', '| tier=""',
+    '|= "c"', '| status > 404', '| zone!~"e.*"',
 )  # fmt: skip
 RANGES = ("10s", "30s", "1m", "5m", "20m", "1h", "15s", "10s500ms")
 OFFSETS = ("", "", "", " offset 10s", " offset 5m", " offset 1h", " offset 7s", " offset -1m")
