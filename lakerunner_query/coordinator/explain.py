@@ -102,6 +102,11 @@ def _sizes(segments: Sequence[Segment]) -> str:
     return f"{len(segments)} segments, {rows} rows, {size} bytes"
 
 
+def explain_trace_metrics(query: PreparedQuery[Any, Any, Any, Any], cut: Cut) -> Iterator[str]:
+    yield from _rewrite_lines(query)
+    yield from explain_segments(query, cut)
+
+
 def explain_log_samples(query: LogSamplesQuery, cut: Cut) -> Iterator[str]:
     plan, units = query.plan, list(cut.units)
     yield f"query: {print_query(plan.expr)}"

@@ -25,6 +25,7 @@ from lakerunner_query.coordinator.explain import (
     explain_log_samples,
     explain_promql,
     explain_segments,
+    explain_trace_metrics,
 )
 from lakerunner_query.coordinator.locate import METRICS
 from lakerunner_query.coordinator.logql_samples import LogSamplesPlan, LogSamplesRequest
@@ -32,6 +33,7 @@ from lakerunner_query.coordinator.merge import RowMerge, RowsAnswer, SampleResul
 from lakerunner_query.coordinator.names import Listing, SeriesRequest, StreamsRequest
 from lakerunner_query.coordinator.promql import PromQLPlan, PromQLRequest
 from lakerunner_query.coordinator.stored_samples import SamplesRequest, StoredSamples
+from lakerunner_query.coordinator.trace_cells import decode_cells
 from lakerunner_query.plan.lakeql import LakePlan, LakeQLRequest
 from lakerunner_query.plan.logql import LOGS, LogLinesRequest, ReadStreams
 from lakerunner_query.plan.optimise import Optimised
@@ -61,7 +63,6 @@ from lakerunner_query.protocol.traces import (
     TraceSearchAnswer,
     decode_span_tags,
     decode_trace,
-    decode_trace_metrics,
     decode_trace_search,
 )
 
@@ -234,16 +235,19 @@ TRACE_SEARCH: Language[TraceSearchRequest, TracePlan, TraceSearchAnswer, traceql
     explain=explain_segments,
     advice=traceql.SLOW,
 )
-TRACE_METRICS: Language[TraceMetricsRequest, TracePlan, TraceMetricsAnswer, traceql.TraceMetrics] = Language(
+TRACE_METRICS: Language[
+    TraceMetricsRequest, TracePlan, TraceMetricsAnswer | MetricAnswer, traceql.TraceMetrics
+] = Language(
     name="TraceQL, metrics",
     dataset=TRACES,
     plan=traceql.plan_metrics,
     lookup=traceql.look_up_spans,
     cut=traceql.cut_metrics,
-    decode=decode_trace_metrics,
+    decode=decode_cells,
     merge=traceql.merge_metrics,
-    explain=explain_segments,
+    explain=explain_trace_metrics,
     advice=traceql.SLOW,
+    rewrite=traceql.rewrite_metrics,
 )
 
 TRACE: Language[spans.TraceRequest, None, TraceAnswer, spans.WholeTraces] = Language(

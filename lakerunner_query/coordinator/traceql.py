@@ -6,14 +6,18 @@ one begins later. Spans and tags are asked for by units of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from lakerunner_query.coordinator.engine import Cut, Limits, PreparedQuery, hour_affinity
 from lakerunner_query.coordinator.locate import Lookup
+from lakerunner_query.coordinator.rewriting import Candidates, metric_units, mosaic
+from lakerunner_query.coordinator.trace_cells import cells_of_metrics
 from lakerunner_query.errors import LimitExceededError
+from lakerunner_query.plan.rewrite import ActiveRule, Guards
+from lakerunner_query.plan.rewrite_traceql import GUARDS, rewrite_traceql
 from lakerunner_query.plan.traceql import (
     REACH_NS,
     TRACES,
@@ -24,6 +28,7 @@ from lakerunner_query.plan.traceql import (
     cut_windows,
     deciding_terms,
 )
+from lakerunner_query.protocol.answers import MetricAnswer
 from lakerunner_query.protocol.traces import (
     FoundTrace,
     Named,
@@ -36,22 +41,29 @@ from lakerunner_query.protocol.units import (
     Missing,
     TraceMetricsUnit,
     TraceSearchUnit,
+    Unit,
     UnitReport,
     segment_ref,
 )
+from lakerunner_query.traceql.lang.ast import MetricsAggregation, MetricsCompare
 from lakerunner_query.traceql.lang.conditions import analyse
 from lakerunner_query.traceql.lang.functions import METRICS_FUNCTIONS, Merge
 from lakerunner_query.traceql.lang.intrinsics import Home
 from lakerunner_query.traceql.lang.parser import parse_cached, parse_metrics
 from lakerunner_query.traceql.series import LabelSet, Series, make_series, metrics_functions
+from lakerunner_query.vectors.vector import Steps
 from resources.arrays import Doubles, Int64s
 from resources.index.types import SegmentQuery
 from resources.lake.frequency import AS_SENT
+from resources.lake.layout import Signal
 
+NS_PER_MS = 1_000_000
 SLOW = "narrow the time range, or ask for an attribute that fewer spans have"
 
 TraceSearchQuery = PreparedQuery[TraceSearchRequest, TracePlan, TraceSearchAnswer, "FoundTraces"]
-TraceMetricsQuery = PreparedQuery[TraceMetricsRequest, TracePlan, TraceMetricsAnswer, "TraceMetrics"]
+TraceMetricsQuery = PreparedQuery[
+    TraceMetricsRequest, TracePlan, TraceMetricsAnswer | MetricAnswer, "TraceMetrics"
+]
 
 
 def plan_search(text: str, request: TraceSearchRequest, limits: Limits) -> TracePlan:
@@ -97,10 +109,53 @@ def cut_search(query: TraceSearchQuery, workers: int, _: Limits) -> Cut:
     return Cut(units, max(1, workers))
 
 
-def cut_metrics(query: TraceMetricsQuery, workers: int, _: Limits) -> Cut:
+def rewrite_metrics(
+    plan: TracePlan,
+    request: TraceMetricsRequest,
+    rules: Sequence[ActiveRule],
+    guards: Guards = GUARDS,
+) -> Candidates | None:
+    """Find the rules that may serve the functions of a query."""
+    found = rewrite_traceql(plan.query, request, rules, guards) if request.rewrite else None
+    if found is None:
+        return None
+    steps = Steps(
+        request.start_ns // NS_PER_MS, request.step_ns // NS_PER_MS if request.steps > 1 else 0, request.steps
+    )
+    place = 1 if plan.terms else 0
+    return Candidates.of(found, Signal.TRACES, steps, [place] * len(found.cases))
+
+
+def cut_metrics(query: TraceMetricsQuery, workers: int, limits: Limits) -> Cut:
+    rewritten = query.rewritten
+    if rewritten is None or not rewritten.is_used:
+        return Cut(_span_units(query, _windows(query.plan, query, workers)), max(1, workers))
+
+    def of_records(first: int, behind: int) -> Iterator[Unit]:
+        request = query.request
+        from_ns = request.from_ns + first * request.step_ns
+        to_ns = request.from_ns + behind * request.step_ns
+        plan = replace(query.plan, start_ns=from_ns, end_ns=to_ns)
+        clamped = (_within(one, from_ns, to_ns) for one in _windows(plan, query, workers))
+        return _span_units(query, clamped)
+
+    def of_metrics(first: int, behind: int) -> Iterator[Unit]:
+        return metric_units(query.request.org, rewritten, (first, behind), workers, limits)
+
+    return Cut(list(mosaic(rewritten, query.request.steps, of_records, of_metrics)), max(1, workers))
+
+
+def _within(part: WindowSegments, from_ns: int, to_ns: int) -> WindowSegments:
+    """Let a window end at these times: other steps are counted elsewhere."""
+    window = part.window
+    first, behind = max(window.first_ns, from_ns + 1), min(window.behind_ns, to_ns + 1)
+    return replace(part, window=replace(window, first_ns=first, behind_ns=behind))
+
+
+def _span_units(query: TraceMetricsQuery, windows: Iterable[WindowSegments]) -> Iterator[Unit]:
     request = query.request
-    units = (
-        TraceMetricsUnit(
+    for turn, part in enumerate(windows):
+        yield TraceMetricsUnit(
             affinity=_affinity(request.org, part),
             text=query.text,
             segments=tuple(map(segment_ref, part.segments)),
@@ -111,9 +166,6 @@ def cut_metrics(query: TraceMetricsQuery, workers: int, _: Limits) -> Cut:
             exemplars=request.exemplars,
             turn=turn,
         )
-        for turn, part in enumerate(_windows(query.plan, query, workers))
-    )
-    return Cut(units, max(1, workers))
 
 
 def _windows(
@@ -212,11 +264,18 @@ class TraceMetrics(Collected):
 
     merges: Sequence[Merge] = ()
     functions: list[dict[Named, Group]] = field(default_factory=list)
+    request: TraceMetricsRequest | None = None
+    nodes: Sequence[MetricsAggregation | MetricsCompare] = ()
     is_full = False
     is_small = False
 
-    def add(self, answer: TraceMetricsAnswer) -> None:
+    def add(self, answer: TraceMetricsAnswer | MetricAnswer) -> None:
         self.count(answer.report)
+        if isinstance(answer, MetricAnswer):
+            if self.request is not None:
+                for number, found in cells_of_metrics(answer, self.nodes, self.merges, self.request):
+                    _merge_cells(self.functions[number], self.merges[number], found)
+            return
         self.spans_read += answer.spans_read
         for merge, groups, cells in zip(self.merges, self.functions, answer.functions, strict=True):
             for one in cells:
@@ -244,7 +303,8 @@ _VALUES = {Merge.MIN: np.fmin, Merge.MAX: np.fmax}
 def merge_metrics(query: TraceMetricsQuery, _: Limits) -> TraceMetrics:
     nodes = metrics_functions(query.plan.query)
     merges = [METRICS_FUNCTIONS[getattr(node, "function", "compare")].merge for node in nodes]
-    return TraceMetrics(merges=merges, functions=[{} for _ in nodes])
+    found: list[dict[Named, Group]] = [{} for _ in nodes]
+    return TraceMetrics(merges=merges, functions=found, request=query.request, nodes=nodes)
 
 
 def series_of(query: TraceMetricsQuery, found: TraceMetrics) -> list[Series]:

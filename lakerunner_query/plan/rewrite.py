@@ -269,6 +269,13 @@ def choose(leaf: Leaf, cases: Iterable[Case], guards: Guards) -> tuple[Decision,
     return Decision(leaf.text, chosen.metric.metric), chosen
 
 
+def left_to_records(decision: Decision) -> Decision:
+    """Return the decision where another part of the query cannot be served."""
+    if not decision.is_served:
+        return decision
+    return Decision(decision.leaf, decision.metric, WHOLE, "another part of the query needs records")
+
+
 def settle(rewriting: Rewriting, cases: Sequence[Case], steps: int) -> Settled:
     """Decide by the answers of the index; all leaves are served at a step, or none."""
     nothing = np.zeros(steps, np.bool_)

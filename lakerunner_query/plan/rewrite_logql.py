@@ -57,6 +57,7 @@ from lakerunner_query.plan.rewrite import (
     Rewriting,
     choose,
     implied,
+    left_to_records,
     of_source,
     refuses_empty,
 )
@@ -256,18 +257,13 @@ def rewrite_logql(
     decisions = tuple(decision for decision, _ in found)
     cases = tuple(case for _, case in found if case is not None)
     if len(cases) < len(leaves):
-        told = tuple(_told(one) if one.is_served else one for one in decisions)
-        return Rewriting(told)
+        return Rewriting(tuple(left_to_records(one) for one in decisions))
     try:
         parts = {case.leaf.node: _from_rule(case) for case in cases}
         rewritten = _translate(expr, parts)
     except MixedError as error:
         return Rewriting(tuple(Decision(one.leaf, one.metric, WHOLE, str(error)) for one in decisions))
     return Rewriting(decisions, cases, tuple(parts.values()), rewritten, guards)
-
-
-def _told(decision: Decision) -> Decision:
-    return Decision(decision.leaf, decision.metric, WHOLE, "another part of the query needs records")
 
 
 def _leaves(expr: SampleExpr, steps: LogSteps) -> Iterator[Leaf]:

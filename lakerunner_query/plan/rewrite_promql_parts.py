@@ -19,6 +19,7 @@ from lakerunner_query.promql.lang.ast import (
     Paren,
     Selector,
     Shift,
+    Text,
 )
 from lakerunner_query.rules.documents import Form
 from lakerunner_query.syntax import Matcher, MatchOp
@@ -74,6 +75,11 @@ def number(value: float) -> Expr:
 
 def _is_number(expr: Expr) -> bool:
     return isinstance(expr, Number) or (isinstance(expr, Paren) and isinstance(expr.expr, Number))
+
+
+def labelled(expr: Expr, name: str, value: str) -> Expr:
+    """Give all series a label that they do not have."""
+    return Call("label_replace", (expr, Text(name), Text(value), Text(name), Text("")))
 
 
 def vector_of(value: float) -> Expr:

@@ -51,6 +51,8 @@ class TraceMetricsRequest:
     timeout_s: float = 0.0
     rewrite: bool = True
     """Derived metrics may answer the query."""
+    demands_exemplars: bool = False
+    """The caller named a number of exemplars, which only spans can give."""
 
     @property
     def from_ns(self) -> int:
