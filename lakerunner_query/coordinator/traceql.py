@@ -1,17 +1,18 @@
 """TraceQL's functions for the engine: windows of whole traces, found traces, cells of metrics.
 
 Units come newest window first, and a search ends with the window in which it has enough: no trace of an older
-one begins later. Spans and tags are asked for by units of their own.
+one begins later. Its first windows are small. Spans and tags are asked for by units of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 
-from lakerunner_query.coordinator.engine import Cut, Limits, PreparedQuery, hour_affinity
+from lakerunner_query.coordinator.engine import NOTHING_TO_DO, Cut, Limits, PreparedQuery, hour_affinity
 from lakerunner_query.coordinator.locate import Lookup
 from lakerunner_query.coordinator.rewriting import Candidates, metric_units, mosaic
 from lakerunner_query.coordinator.trace_cells import cells_of_metrics
@@ -27,6 +28,8 @@ from lakerunner_query.plan.traceql import (
     WindowSegments,
     cut_windows,
     deciding_terms,
+    is_rare,
+    rows_first,
 )
 from lakerunner_query.protocol.answers import MetricAnswer
 from lakerunner_query.protocol.traces import (
@@ -70,8 +73,8 @@ def plan_search(text: str, request: TraceSearchRequest, limits: Limits) -> Trace
     if request.limit > limits.max_rows:
         raise LimitExceededError(f"limit {request.limit} exceeds the largest one, {limits.max_rows}")
     query = parse_cached(text)
-    terms = deciding_terms(analyse(query))
-    return TracePlan(query, request.start_ns, request.end_ns, REACH_NS, terms)
+    facts = analyse(query)
+    return TracePlan(query, request.start_ns, request.end_ns, REACH_NS, deciding_terms(facts), is_rare(facts))
 
 
 def plan_metrics(text: str, request: TraceMetricsRequest, _: Limits) -> TracePlan:
@@ -90,6 +93,7 @@ def look_up_spans(plan: TracePlan, request: TraceSearchRequest | TraceMetricsReq
 
 
 def cut_search(query: TraceSearchQuery, workers: int, _: Limits) -> Cut:
+    """Cut units of which the first is small and often enough; others run beside it where matches are rare."""
     request = query.request
     units = (
         TraceSearchUnit(
@@ -104,9 +108,13 @@ def cut_search(query: TraceSearchQuery, workers: int, _: Limits) -> Cut:
             deciding=part.deciding,
             turn=turn,
         )
-        for turn, part in enumerate(_windows(query.plan, query, workers))
+        for turn, part in enumerate(_windows(query.plan, query, workers, rows_first(request.limit)))
     )
-    return Cut(units, max(1, workers))
+    first = next(units, None)
+    if first is None:
+        return NOTHING_TO_DO
+    is_alone = first.window.is_last and not query.plan.is_rare
+    return Cut(chain((first,), units), 1 if is_alone else max(1, workers))
 
 
 def rewrite_metrics(
@@ -169,14 +177,14 @@ def _span_units(query: TraceMetricsQuery, windows: Iterable[WindowSegments]) -> 
 
 
 def _windows(
-    plan: TracePlan, query: TraceSearchQuery | TraceMetricsQuery, workers: int
+    plan: TracePlan, query: TraceSearchQuery | TraceMetricsQuery, workers: int, first_rows: int = 0
 ) -> Iterable[WindowSegments]:
     """Cut the range; where spans decide alone, the others of their traces are not needed."""
     deciding = {one.segment_id for one in query.segments[-1]}
     segments = query.distinct_segments
     if plan.reach_ns == 0:
         segments = [one for one in segments if one.segment_id in deciding]
-    return cut_windows(plan, segments, deciding, workers) if segments else ()
+    return cut_windows(plan, segments, deciding, workers, first_rows) if segments else ()
 
 
 def _affinity(org: str, part: WindowSegments) -> str:

@@ -140,6 +140,19 @@ def has_words(condition: Condition) -> bool:
     return all(_is_plain(one) for one in condition.values)
 
 
+def names_rare_text(requirement: Requirement) -> bool:
+    """Tell whether a demand names a text of an attribute that likely has many: no service, no name."""
+    match requirement:
+        case Condition():
+            return has_words(requirement) and requirement.field not in TERM_FIELDS
+        case SomeSpan(requirement=inside):
+            return names_rare_text(inside)
+        case AllOf(parts=parts):
+            return any(map(names_rare_text, parts))
+        case AnyOf(parts=parts):
+            return all(map(names_rare_text, parts))
+
+
 def _is_plain(literal: Literal) -> bool:
     text = literal.value
     if literal.type is not Type.STRING or not isinstance(text, str):

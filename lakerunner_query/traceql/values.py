@@ -15,6 +15,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -167,7 +168,7 @@ def part_meets(part: Part, op: str, literal: Literal) -> Flags:
         return np.zeros(len(part.rows), np.bool_)
     compare = COMPARISONS[op]
     if part.has_texts:
-        return _by_text(part, [compare(text, literal.value) for text in part.texts])
+        return _by_text(part, list(map(compare, part.texts, repeat(literal.value))))
     found: Flags = compare(part.values, literal.value)
     return found
 

@@ -7,10 +7,11 @@ the fields that the query reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 
 from lakerunner_query.plan.trace_demands import deciding_span, fields_of_requirement
 from lakerunner_query.plan.traceql import TraceWindow
@@ -42,8 +43,17 @@ from lakerunner_query.traceql.values import (
 )
 from lakerunner_query.worker.spans.candidates import may_hold, meets
 from lakerunner_query.worker.spans.rows import SpanReader, TraceRange, Wanted
-from lakerunner_query.worker.spans.summaries import ID, KnownTraces, ids_from, newest_since
-from lakerunner_query.worker.tables.segments import TableOpener
+from lakerunner_query.worker.spans.summaries import (
+    ID,
+    KnownTraces,
+    ids_from,
+    known_traces,
+    newest_since,
+    places_of,
+    starting_in,
+)
+from lakerunner_query.worker.spans.summaries import ids_of as summary_ids
+from lakerunner_query.worker.tables.segments import OpenTable, TableOpener
 from resources.arrays import Flags, Int64s
 from resources.duckdb import Cancellation
 
@@ -65,22 +75,22 @@ class TraceScanner:
     def search(self, unit: TraceSearchUnit, cancellation: Cancellation) -> TraceSearchAnswer:
         """Return the newest traces that match, and what was read."""
         query = parse_cached(unit.text)
-        wanted = Wanted.of((*fields_of(query), NAME, SERVICE))
+        wanted = wanted_of(query)
         with self._opener.open_unit(cancellation) as reader:
             spans = SpanReader(reader)
             every = ids_of(unit.window)
-            newest = newest_matches(spans, query, wanted, unit)
+            tables = spans.summaries(unit.segments, every)
+            demand = deciding_span(analyse(query).requirement)
+            held = _holding(spans, unit, demand)
+            newest = newest_matches(spans, tables, held, query, unit) if held else ((), 0)
             if newest is not None:
                 found, traces = newest
                 return TraceSearchAnswer(
                     found, traces, spans.rows, unit.window.is_last, reader.reader.report()
                 )
-            known = spans.traces(unit.segments, every)
             matches: list[FoundTrace] = []
             traces = 0
-            for batch in _newest_first(
-                known, candidates(spans, known, unit, analyse(query).requirement), unit
-            ):
+            for batch in candidates(spans, tables, held, query, unit):
                 cancellation.check()
                 frame = spans.read(unit.segments, wanted, replace(every, only=batch))
                 traces += frame.traces
@@ -97,74 +107,120 @@ FIRST_BATCH = 4
 """Times the limit: so many traces are read at first, and all others only if too few of them match."""
 
 
-def _newest_first(known: KnownTraces, flags: Flags, unit: TraceSearchUnit) -> Iterator[np.ndarray]:
-    """Yield the ids of traces in two batches, the newest ones first; each ascends."""
+def _newest_first(known: KnownTraces, flags: Flags, unit: TraceSearchUnit) -> list[np.ndarray]:
+    """Return the ids of traces in two batches, the newest ones first; each ascends."""
     chosen = np.flatnonzero(flags)
     chosen = chosen[np.argsort(-known.start_ns[chosen], kind="stable")]
     first = FIRST_BATCH * unit.limit
     if 2 * first > len(chosen):
         first = len(chosen)
-    for batch in (chosen[:first], chosen[first:]):
-        if len(batch):
-            yield known.ids[np.sort(batch)]
+    return [known.ids[np.sort(batch)] for batch in (chosen[:first], chosen[first:]) if len(batch)]
 
 
 TRIED = 8
 """Times the limit: so many of the newest traces are tried before candidates are looked for among all."""
+SMALL_WINDOW = 100_000
+"""Spans of a window that are read at once."""
+FEW = 4
+"""Times as many segments as may have a span on which a match depends: then it is looked for first."""
 SMALL_SHARE = 4
 """They are, where they need a row group in so many at most."""
 
 
 def newest_matches(
-    spans: SpanReader, query: Query, wanted: Wanted, unit: TraceSearchUnit
+    spans: SpanReader,
+    tables: Sequence[tuple[OpenTable, pa.Table]],
+    held: Sequence[SegmentRef],
+    query: Query,
+    unit: TraceSearchUnit,
 ) -> tuple[tuple[FoundTrace, ...], int] | None:
     """Find matches among the newest traces; None: too few match, or they lie all over the row groups.
 
     A trace that starts at some time or later has all its spans in segments that end later, and starts no
     earlier in any of them.
     """
-    every, behind = ids_of(unit.window), min(unit.end_ns + 1, unit.window.behind_ns)
-    tables = spans.summaries(unit.segments, every)
+    behind = min(unit.end_ns + 1, unit.window.behind_ns)
     since = newest_since(tables, behind, TRIED * unit.limit)
     if since is None or since < unit.window.first_ns:
         return None
+    reached = [one for one, _ in tables if one.segment.max_ns >= unit.window.first_ns]
+    if 2 * len(held) < len(reached):
+        return None  # a rare word: its segments are few
     ids = ids_from(tables, since, behind)
     footers = [one.footer for one, _ in tables]
     needed = sum(min(len(each), one.groups) for each, one in zip(ids, footers, strict=True))
     if needed * SMALL_SHARE > sum(one.groups for one in footers):
         return None
-    demand = deciding_span(analyse(query).requirement)
-    if demand is not None and 2 * len(_holding(spans, unit, demand)) < len(unit.segments):
-        return None  # a rare word: its segments are few
-    frame = spans.read(unit.segments, wanted, replace(every, only=np.unique(np.concatenate(ids))))
+    only = np.unique(np.concatenate(ids))
+    frame = spans.read(unit.segments, wanted_of(query), replace(ids_of(unit.window), only=only))
     found = tuple(one for one in find_traces(frame, query, unit) if one.start_ns >= since)
     return (found, frame.traces) if len(found) >= unit.limit else None
 
 
-def _holding(spans: SpanReader, unit: TraceSearchUnit, demand: Requirement) -> list[SegmentRef]:
+def _holding(spans: SpanReader, unit: TraceSearchUnit, demand: Requirement | None) -> list[SegmentRef]:
     """Return the segments that may have a span that meets a demand."""
     segments = unit.segments if unit.deciding is None else [unit.segments[place] for place in unit.deciding]
-    return [one for one in segments if may_hold(spans.reader, one, demand)]
+    return [one for one in segments if demand is None or may_hold(spans.reader, one, demand)]
 
 
 def candidates(
-    spans: SpanReader, known: KnownTraces, unit: TraceSearchUnit, requirement: Requirement
-) -> Flags:
-    """Flag the traces that can match."""
-    starts, ends = known.start_ns, known.end_ns
-    flags = (starts >= unit.window.first_ns) & (starts < unit.window.behind_ns)
-    flags &= (starts <= unit.end_ns) & (ends >= unit.start_ns)
-    flags &= known.may_match(requirement)
+    spans: SpanReader,
+    tables: Sequence[tuple[OpenTable, pa.Table]],
+    held: Sequence[SegmentRef],
+    query: Query,
+    unit: TraceSearchUnit,
+) -> list[np.ndarray]:
+    """Return batches of ids of traces that can match, newest first.
+
+    Where few segments may have the span on which a match depends, it is looked for first. A small window is
+    read at once: looking for that span would read the same row groups.
+    """
+    requirement, window = analyse(query).requirement, unit.window
     demand = deciding_span(requirement)
-    if demand is None or not flags.any():
-        return flags
-    held = _holding(spans, unit, demand)
-    if not held:
-        return np.zeros(len(known), np.bool_)
-    frame = spans.read(held, Wanted.of(fields_of_requirement(demand)), ids_of(unit.window))
+    if demand is not None and len(held) * FEW <= len(tables):
+        chosen = _ids_with(spans, _reaching(tables, held, window.behind_ns), demand, unit)
+        known = known_traces([one.take(pa.array(places_of(one, chosen))) for _, one in tables], b"", b"")
+        return _newest_first(known, _in_time(known, unit) & known.may_match(requirement), unit)
+    known = known_traces(starting_in(tables, window.first_ns, window.behind_ns), b"", b"")
+    flags = _in_time(known, unit) & known.may_match(requirement)
+    if int(known.spans[flags].sum()) <= SMALL_WINDOW:
+        return [known.ids[flags]] if flags.any() else []
+    if demand is not None:
+        ids = known.ids[flags]
+        own = spans.summaries(held, ids_of(window))
+        some = [one.segment for one, each in own if len(places_of(each, ids))]
+        flags &= np.isin(known.ids, _ids_with(spans, some, demand, unit), assume_unique=True)
+    return _newest_first(known, flags, unit)
+
+
+def _reaching(
+    tables: Sequence[tuple[OpenTable, pa.Table]], held: Sequence[SegmentRef], behind_ns: int
+) -> list[SegmentRef]:
+    """Leave out segments behind a time without any trace that has spans before it."""
+    wanted = {one.segment_id for one in held}
+    older = [table for one, table in tables if one.segment.min_ns < behind_ns]
+
+    def reaches(one: OpenTable, table: pa.Table) -> bool:
+        ids = summary_ids(table)
+        return one.segment.min_ns < behind_ns or any(len(places_of(each, ids)) for each in older)
+
+    return [one.segment for one, table in tables if one.segment.segment_id in wanted and reaches(one, table)]
+
+
+def _in_time(known: KnownTraces, unit: TraceSearchUnit) -> Flags:
+    """Flag traces that start in the window and overlap the range of the search."""
+    starts, ends = known.start_ns, known.end_ns
+    flags: Flags = (starts >= unit.window.first_ns) & (starts < unit.window.behind_ns)
+    return flags & (starts <= unit.end_ns) & (ends >= unit.start_ns)
+
+
+def _ids_with(
+    spans: SpanReader, segments: Sequence[SegmentRef], demand: Requirement, unit: TraceSearchUnit
+) -> np.ndarray:
+    """Return the ids of traces that have a span in these segments which meets a demand."""
+    frame = spans.read(segments, Wanted.of(fields_of_requirement(demand)), ids_of(unit.window))
     chosen = frame.trace_ids[np.unique(frame.trace_of[meets(frame, demand)])]
-    flags &= np.isin(known.ids, chosen.reshape(-1).view(ID), assume_unique=True)
-    return flags
+    return np.ascontiguousarray(chosen).reshape(-1).view(ID)
 
 
 def ids_of(window: TraceWindow) -> TraceRange:
@@ -181,6 +237,11 @@ def find_traces(frame: Frame, query: Query, unit: TraceSearchUnit) -> tuple[Foun
     matched = matched[inside[matched]]
     newest = matched[np.argsort(-starts[matched], kind="stable")][: unit.limit]
     return tuple(_Rendering(frame, shown_fields(query), unit.spans_per_set).render(sets, newest))
+
+
+def wanted_of(query: Query) -> Wanted:
+    """Return the columns of a frame for a search."""
+    return Wanted.of((*fields_of(query), NAME, SERVICE))
 
 
 def fields_of(query: Query) -> frozenset[Field]:
@@ -221,9 +282,9 @@ class _Rendering:
                 int(frame.trace_start_ns[trace]),
                 int(frame.trace_end_ns[trace]),
                 tuple(found[trace]),
-                self._services(trace),
+                stats,
             )
-            for trace in traces.tolist()
+            for trace, stats in zip(traces.tolist(), self._services(traces), strict=True)
         ]
 
     def _first(self, rows: Int64s) -> Int64s:
@@ -256,21 +317,21 @@ class _Rendering:
             )
         ]  # fmt: skip
 
-    def _services(self, trace: int) -> dict[str, ServiceStats]:
-        """Count spans and errors of a trace by service."""
+    def _services(self, traces: Int64s) -> list[dict[str, ServiceStats]]:
+        """Count spans and errors of each trace by service."""
         frame = self.frame
-        begin, end = int(frame.starts[trace]), int(frame.starts[trace + 1])
-        rows = np.arange(begin, end)
-        column = frame.attributes[(SERVICE.scope, SERVICE.name)].within(rows)
-        codes, names = group_codes(column)
-        is_error = frame.statuses[begin:end] == ERROR
-        return {
-            "" if kind is None else str(value): ServiceStats(
-                int((codes == code).sum()), int((is_error & (codes == code)).sum())
-            )
-            for code, (kind, value) in enumerate(names)
-            if (codes == code).any()
-        }
+        sizes = frame.starts[traces + 1] - frame.starts[traces]
+        owners = np.repeat(np.arange(len(traces)), sizes)
+        rows = np.repeat(frame.starts[traces] - np.cumsum(sizes) + sizes, sizes) + np.arange(len(owners))
+        codes, names = group_codes(frame.attributes[(SERVICE.scope, SERVICE.name)].within(rows))
+        cells, shape = owners * len(names) + codes, (len(traces), len(names))
+        spans = np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
+        errors = np.bincount(cells[frame.statuses[rows] == ERROR], minlength=spans.size).reshape(shape)
+        texts = ["" if kind is None else str(value) for kind, value in names]
+        return [
+            {texts[code]: ServiceStats(int(each[code]), int(failed[code])) for code in np.flatnonzero(each)}
+            for each, failed in zip(spans, errors, strict=True)
+        ]
 
 
 def shown_values(column: Column, *, is_repeated: bool = False) -> list[tuple[int, TypedValue]]:

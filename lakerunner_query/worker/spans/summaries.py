@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from lakerunner_query.traceql.lang.ast import CompareOp, Intrinsic
 from lakerunner_query.traceql.lang.conditions import AllOf, AnyOf, Condition, Requirement, SomeSpan
 from lakerunner_query.worker.tables.segments import OpenTable
-from resources.arrays import Flags, Int64s
+from resources.arrays import Flags, Int64s, UInt64s
 from resources.lake import trace_summaries
 from resources.lake.streams import UNKNOWN_SERVICE
 from resources.lake.trace_summaries import SCHEMA, TRACE_ID_BYTES, first_of_runs, halves
@@ -47,6 +47,12 @@ class KnownTraces:
     @cached_property
     def start_ns(self) -> Int64s:
         found: Int64s = self.table.column("start_ns").to_numpy()
+        return found
+
+    @cached_property
+    def spans(self) -> Int64s:
+        """Numbers of spans, or more."""
+        found: Int64s = self.table.column("spans").to_numpy()
         return found
 
     @cached_property
@@ -121,10 +127,28 @@ def between(table: pa.Table, first: bytes, behind: bytes) -> pa.Table:
     return table.slice(begin, end - begin)
 
 
+def starting_in(
+    tables: Sequence[tuple[OpenTable, pa.Table]], since_ns: int, behind_ns: int
+) -> list[pa.Table]:
+    """Leave out traces that start in `[since_ns, behind_ns)` in no segment: they do not start there.
+
+    Those that are left keep what all segments tell of them.
+    """
+    ids = ids_from(tables, since_ns, behind_ns)
+    every = [table for _, table in tables]
+    if 2 * sum(map(len, ids)) > sum(map(len, every)):
+        return every
+    wanted = np.unique(np.concatenate(ids)) if ids else np.zeros(0, ID)
+    return [one.take(pa.array(places_of(one, wanted))) for one in every]
+
+
 def ids_from(tables: Sequence[tuple[OpenTable, pa.Table]], since_ns: int, behind_ns: int) -> list[np.ndarray]:
     """Return, of each segment, the ids of its traces that start there in `[since_ns, behind_ns)`."""
     found = []
-    for _, table in tables:
+    for one, table in tables:
+        if one.segment.max_ns < since_ns:
+            found.append(np.zeros(0, ID))
+            continue
         starts = table.column("start_ns").to_numpy()
         found.append(ids_of(table)[(starts >= since_ns) & (starts < behind_ns)])
     return found
@@ -146,12 +170,31 @@ def newest_since(tables: Sequence[tuple[OpenTable, pa.Table]], behind_ns: int, c
     return int(newest.min()) if len(newest) == count else None
 
 
+def places_of(table: pa.Table, wanted: np.ndarray) -> Int64s:
+    """Return the places at which a segment's summaries have the wanted ids; both ascend.
+
+    First halves are compared as numbers, which is much faster, unless ids of the segment share them.
+    """
+    ids = ids_of(table)
+    first = _first_halves(ids)
+    if (first[1:] > first[:-1]).all():
+        places = np.searchsorted(first, _first_halves(wanted))
+    else:
+        places = np.searchsorted(ids, wanted)
+    inside = np.flatnonzero(places < len(ids))
+    places = places[inside]
+    found: Int64s = places[ids[places] == wanted[inside]]
+    return found
+
+
+def _first_halves(ids: np.ndarray) -> UInt64s:
+    found: UInt64s = np.frombuffer(np.ascontiguousarray(ids), ">u8")[::2].astype(np.uint64)
+    return found
+
+
 def rows_of(table: pa.Table, wanted: np.ndarray) -> Int64s:
     """Return the rows of a segment that the wanted traces have there; ids ascend."""
-    ids = ids_of(table)
-    places = np.searchsorted(ids, wanted)
-    inside = np.flatnonzero(places < len(ids))
-    places = places[inside][ids[places[inside]] == wanted[inside]]
+    places = places_of(table, wanted)
     spans = table.column("spans").to_numpy()
     counts, behind = spans[places], np.cumsum(spans)[places]
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -17,6 +17,7 @@ from lakerunner_query.app import create_app
 from lakerunner_query.plan import traceql as plan
 from lakerunner_query.traceql.lang.ast import MetricsCompare
 from lakerunner_query.traceql.lang.parser import parse
+from lakerunner_query.worker.spans import search
 from resources.lake.timecut import SECOND_NS
 from resources.settings import Settings
 from tests.support.cooking_lake import Lake, lake_in
@@ -77,6 +78,9 @@ class Asker:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(plan, "ROWS_PER_UNIT", question.rows_per_unit)
             patch.setattr(plan, "ROWS_PER_WINDOW", 2 * question.rows_per_unit)
+            patch.setattr(plan, "FIRST_ROWS", question.first_rows)
+            patch.setattr(plan, "ROWS_PER_FOUND", 0)
+            patch.setattr(search, "SMALL_WINDOW", question.rows_per_unit // 2)
             answer = self.http.get(
                 f"/tempo/api/{_PATHS[question.kind]}",
                 params=_parameters(question),

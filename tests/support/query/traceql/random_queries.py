@@ -85,6 +85,8 @@ class Question:
     step_ns: int = 0
     rows_per_unit: int = 1_000_000
     """Bound of the plan, small in some requests so that windows are cut by trace ids."""
+    first_rows: int = 20_000
+    """Spans of the first window of a search, few in most requests so that windows grow."""
     parameters: dict[str, str] = field(default_factory=dict)
 
 
@@ -115,7 +117,8 @@ class Queries:
         if rng.random() < 0.6:
             text = self._commented(self.pipeline(2)) + self._hints("most_recent=true", "x=1")
             limit, spans = rng.choice((1, 2, 5, 20, 1000, 1000)), rng.choice((0, 1, 3, 100))
-            return Question(text, "search", start, end, limit, spans, 0, rows)
+            first = rng.choice((1, 5, 20, 20_000))
+            return Question(text, "search", start, end, limit, spans, 0, rows, first)
         text = self.series(2) if rng.random() < 0.85 else self._compare(start, end)
         text += self._hints("exemplars=true", "sample=false")
         if rng.random() < 0.3:
