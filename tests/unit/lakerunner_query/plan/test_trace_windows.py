@@ -21,8 +21,8 @@ from lakerunner_query.plan.traceql import (
 from lakerunner_query.traceql.lang.conditions import analyse
 from lakerunner_query.traceql.lang.parser import parse
 from resources.index.types import Segment
+from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS, MINUTE_NS
-from tests.support.segments.rows import segment
 
 START = 1_795_125_600_000_000_000
 PLAN = TracePlan(parse("{}"), START, START + 3 * HOUR_NS, REACH_NS)
@@ -34,28 +34,42 @@ SPANS = st.tuples(
 )
 
 
-def segments_of(drawn: list[tuple[int, int, int, bool]]) -> tuple[list[Segment], set[str]]:
-    found = [
-        segment(f"{number:032x}", min_ns=begin, max_ns=begin + length, rows=rows)
-        for number, (begin, length, rows, _) in enumerate(drawn)
-    ]
+Drawn = list[tuple[int, int, int, bool]]
+"""Begin, length, rows and whether it may decide, by segment."""
+
+
+def segment(number: int, begin: int, length: int, rows: int) -> Segment:
+    name = f"{number:032x}"
+    return Segment(
+        name, f"{name}.parquet", "acme", "default", Signal.TRACES, "traces", 0, begin // HOUR_NS * HOUR_NS,
+        HOUR_NS, begin, begin + length, rows, rows, 0, "cook", 1, 1, (), (), (), 0, 0, 0, 0,
+    )  # fmt: skip
+
+
+def segments_of(drawn: Drawn) -> tuple[list[Segment], set[str]]:
+    found = [segment(number, *one[:3]) for number, one in enumerate(drawn)]
     deciding = {one.segment_id for one, (*_, decides) in zip(found, drawn, strict=True) if decides}
     return sorted(found, key=lambda one: one.min_ns), deciding
 
 
-def cut(drawn: list[tuple[int, int, int, bool]], first_rows: int, *, rare: bool = False) -> list[WindowSegments]:
+def range_of(one: WindowSegments) -> tuple[int, int]:
+    return one.window.first_ns, one.window.behind_ns
+
+
+def cut(drawn: Drawn, first_rows: int, *, rare: bool = False) -> list[WindowSegments]:
     found, deciding = segments_of(drawn)
     return list(cut_windows(replace(PLAN, is_rare=rare), found, deciding, 2, first_rows))
 
 
 @given(st.lists(SPANS, min_size=1, max_size=25), st.sampled_from([0, 1, 5_000, 20_000]), st.booleans())
-def test_windows_have_all_that_their_traces_need(
-    drawn: list[tuple[int, int, int, bool]], first_rows: int, rare: bool
-) -> None:
+def test_windows_have_all_that_their_traces_need(drawn: Drawn, first_rows: int, rare: bool) -> None:
     found, deciding = segments_of(drawn)
     windows = cut(drawn, first_rows, rare=rare)
     for newer, older in pairwise(windows):
-        same = (newer.window.first_ns, newer.window.behind_ns) == (older.window.first_ns, older.window.behind_ns)
+        same = (newer.window.first_ns, newer.window.behind_ns) == (
+            older.window.first_ns,
+            older.window.behind_ns,
+        )
         assert same != newer.window.is_last
         assert same or older.window.behind_ns <= newer.window.first_ns
     for one in windows:
@@ -77,7 +91,7 @@ def test_windows_have_all_that_their_traces_need(
 
 def test_windows_grow_until_the_rest_is_smaller() -> None:
     drawn = [(START + minute * MINUTE_NS, MINUTE_NS - 1, 10_000, True) for minute in range(60)]
-    bounds = [(one.window.first_ns, one.window.behind_ns) for one in cut(drawn, 20_000) if one.window.is_last]
+    bounds = [range_of(one) for one in cut(drawn, 20_000) if one.window.is_last]
     minutes = [60 if behind == MAX_NS else (behind - START) // MINUTE_NS for _, behind in bounds]
     assert minutes == [60, 58, 54, 46, 30]
     assert bounds[-1][0] == MIN_NS
@@ -88,7 +102,7 @@ def test_windows_grow_until_the_rest_is_smaller() -> None:
 
 def test_a_window_without_a_deciding_segment_is_left_out() -> None:
     drawn = [(START + minute * MINUTE_NS, MINUTE_NS - 1, 30_000, minute == 0) for minute in range(60)]
-    (window,) = {(one.window.first_ns, one.window.behind_ns) for one in cut(drawn, 20_000)}
+    (window,) = {range_of(one) for one in cut(drawn, 20_000)}
     assert window[0] == MIN_NS
 
 
