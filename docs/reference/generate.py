@@ -129,7 +129,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "rollup_memory_bytes": "Decoded rows in a rollup task; its memory is two to three times that.",
         "rollup_overdue_s": "A rollup that has been due for so long is requested whatever lineage says.",
         "span_metrics": "Whether metrics and the service graph are derived from spans.",
-        "derived_max_series": "Series that a derived metric may have in an hour; with more it has none in it.",
+        "derived_max_series": "Series that a derived metric may have in an hour; with more it has none.",
     },
     "Sweeping": {
         "sweep_grace_s": "Files of retired segments are deleted this long after they were retired; must be "

@@ -32,8 +32,6 @@ PIPELINES = (
 )  # fmt: skip
 VALUES = ("", "", LINE_BYTES, "took", "duration(took)")
 EXTRAS = (
-    '| region="eu"', '| tier=~"gold|silver"', '| service_name="web"', '| status!="500"',
-    '| tier=""', '|= "c"', '| status > 404', '| zone!~"e.*"',
     '| region="eu"', '| tier=~"gold|silver"', '| service_name="web"', '| status!="500"', '| tier=""',
     '|= "c"', '| status > 404', '| zone!~"e.*"',
 )  # fmt: skip
