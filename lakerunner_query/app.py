@@ -23,6 +23,7 @@ from lakerunner_query.api.jaeger.render import respond_like_jaeger
 from lakerunner_query.api.lakerunner.logs import logql_router, logs_router
 from lakerunner_query.api.lakerunner.metrics import metrics_router, promql_router
 from lakerunner_query.api.lakerunner.queries import lakeql_router
+from lakerunner_query.api.lakerunner.rules import rules_router
 from lakerunner_query.api.lakerunner.service_map import service_map_router
 from lakerunner_query.api.lakerunner.spans import spans_router, traceql_router
 from lakerunner_query.api.lakerunner.traces import traces_router
@@ -33,6 +34,7 @@ from lakerunner_query.api.prometheus.alerts import log_alerts_router
 from lakerunner_query.api.prometheus.federate import federation_router, home_router
 from lakerunner_query.api.prometheus.queries import prometheus_router
 from lakerunner_query.api.prometheus.render import respond_like_prometheus
+from lakerunner_query.api.prometheus.ruler_config import loki_rules_router, mimir_rules_router
 from lakerunner_query.api.prometheus.status import healthy, ready_like_prometheus
 from lakerunner_query.api.shared import openapi
 from lakerunner_query.api.shared.health import alive, asset, metrics, page, ping, ready
@@ -68,7 +70,7 @@ HANDLERS = (
     log_alerts_router, tail, metrics_router,
     promql_router, prometheus_router, federation_router, home_router, healthy, ready_like_prometheus,
     ready_like_tempo, tempo_router, jaeger_router, spans_router, traces_router, traceql_router,
-    service_map_router,
+    service_map_router, rules_router, mimir_rules_router, loki_rules_router,
 )  # fmt: skip
 
 DIALECTS: Mapping[str, Respond] = {

@@ -24,6 +24,7 @@ from lakerunner_query.plan.promql import Reads
 from resources.index import postgres
 from resources.index.contract import QueryIndex
 from resources.index.rule_types import CoverageQuery, RuleSet
+from resources.index.rule_types import CoverageQuery, RuleChange, RuleSet, StoredRule
 from resources.index.ruling_types import AlertChange, GroupRecord, WaitingNotices
 from resources.index.types import ApiKey, CountQuery, MetricFamily, SegmentQuery, Snapshot, TierQuery
 from resources.lake.frequency import AS_SENT
@@ -209,6 +210,18 @@ class Locator:
             return self._index.rules(org), self._index.group_records(org)
 
         return await self._ask_or_recall(partial(asking), lambda: None)
+
+    async def rules(self, org: str) -> RuleSet:
+        """Return the rules of an organisation, of which nothing is remembered."""
+        return await self._ask(partial(self._index.rules, org))
+
+    async def rule_versions(self, org: str, rule_id: int) -> list[StoredRule]:
+        return await self._ask(partial(self._index.rule_versions, org, rule_id))
+
+    async def change_rules(
+        self, org: str, changes: Sequence[RuleChange], expected_revision: int | None
+    ) -> RuleSet:
+        return await self._ask(partial(self._index.change_rules, org, changes, expected_revision))
 
     async def alert_changes(self, org: str, from_ms: int, to_ms: int, limit: int) -> list[AlertChange]:
         """List changes of alerts, the newest first."""

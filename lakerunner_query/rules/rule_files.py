@@ -14,7 +14,7 @@ A file is read to its end: all of its faults are known, with their lines.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from lakerunner_query.errors import QueryError
@@ -39,14 +39,17 @@ _RULE_KEYS = ("record", "alert", "expr", "for", "keep_firing_for", "labels", "an
 
 
 class RuleFileError(QueryError):
-    """Rules that are refused, each with its line."""
+    """Rules that are refused, each with its place."""
 
     status = 400
     code = "invalid_rules"
 
-    def __init__(self, faults: Collection[Fault], file: str = "line") -> None:
-        super().__init__("\n".join(fault.at(file) for fault in faults))
-        self.faults = tuple(faults)
+    def __init__(self, faults: Iterable[str]) -> None:
+        super().__init__("\n".join(faults))
+
+    @classmethod
+    def of(cls, faults: Iterable[Fault], file: str = "") -> RuleFileError:
+        return cls(fault.at(file) for fault in faults)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +72,10 @@ class RuleFile:
     derived: list[DerivedMetric] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
 
-    def require(self, file: str = "line") -> RuleFile:
+    def require(self, file: str = "") -> RuleFile:
         """Return the file if nothing is wrong with it."""
         if self.faults:
-            raise RuleFileError(self.faults, file)
+            raise RuleFileError.of(self.faults, file)
         return self
 
 
@@ -98,12 +101,12 @@ def read_group(text: bytes, form: FileForm = FileForm()) -> RuleGroup:
         documents = compose(text) or [Node("!!null", 1)]
         group = _group(reading, documents[0], form)
     except YamlError as error:
-        raise RuleFileError([error.fault]) from error
+        raise RuleFileError.of([error.fault]) from error
     if len(documents) > 1:
         reading.fault(documents[1].line, f"expected one rule group, found {len(documents)} documents")
     _check(reading, group, form)
     if reading.faults:
-        raise RuleFileError(sorted(reading.faults, key=lambda fault: fault.line))
+        raise RuleFileError.of(sorted(reading.faults, key=lambda fault: fault.line))
     return group
 
 

@@ -48,13 +48,14 @@ class Fault:
     line: int
     message: str
 
-    def at(self, file: str) -> str:
+    def at(self, file: str = "") -> str:
         """Show the fault with its place.
 
-        >>> Fault(3, "too long").at("a.yaml")
-        'a.yaml:3: too long'
+        >>> Fault(3, "too long").at("a.yaml"), Fault(3, "too long").at()
+        ('a.yaml:3: too long', 'line 3: too long')
         """
-        return f"{file}:{self.line}: {self.message}" if self.line else f"{file}: {self.message}"
+        places = (file, str(self.line) if file else f"line {self.line}") if self.line else (file,)
+        return ":".join(filter(None, places)) + f": {self.message}"
 
 
 class YamlError(ValueError):

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 from anyio.to_thread import run_sync
-from litestar import MediaType, Request, Response, get, route
+from litestar import Request, Response, get, route
 
 from lakerunner_query.api.loki.params import query_text
 from lakerunner_query.api.loki.render import JSON, METHODS, reply
@@ -64,10 +64,4 @@ async def format_query(request: Request[Any, Any, Any]) -> Response[bytes]:
     return reply(fields, msgspec.json.encode(text), {})
 
 
-@get("/rules", media_type=MediaType.TEXT, sync_to_thread=False)
-def rules() -> Response[str]:
-    """Answer 404, as Loki does where there are no rules."""
-    return Response("no rule groups found\n", status_code=404, media_type=MediaType.TEXT)
-
-
-STATUS_HANDLERS = (buildinfo, drilldown_limits, format_query, rules)
+STATUS_HANDLERS = (buildinfo, drilldown_limits, format_query)

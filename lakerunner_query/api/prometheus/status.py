@@ -36,7 +36,8 @@ def _success(data: object) -> Envelope:
 def buildinfo() -> Envelope:
     """Return the version; Grafana asks for it first."""
     empty = dict.fromkeys(("branch", "buildUser", "buildDate", "goVersion"), "")
-    return _success({"version": VERSION, "revision": "lakerunner", **empty})
+    features = {"ruler_config_api": "true"}
+    return _success({"version": VERSION, "revision": "lakerunner", **empty, "features": features})
 
 
 @get("/status/flags", sync_to_thread=False)

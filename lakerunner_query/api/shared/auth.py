@@ -20,6 +20,7 @@ from lakerunner_query.errors import ForbiddenError, UnauthorizedError
 from resources.index.types import ApiKey
 
 READERS = frozenset({"read", "admin"})
+ADMIN = "admin"
 TENANT = "x-scope-orgid"
 """Header in which clients of Loki and Mimir name their tenant."""
 _ACCEPTED = "x-cardinalhq-api-key, Api-Key, or Authorization: Bearer | ApiKey | Basic"
@@ -29,6 +30,14 @@ async def require_reader(connection: ASGIConnection[Any, Any, Any, Any], _: Base
     """Leave the caller in the connection's state, or refuse the request."""
     services: Services = connection.app.state.services
     connection.state.caller = await reader_of(services, connection.headers)
+
+
+async def require_admin(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    """Refuse a request whose key may read and change nothing."""
+    await require_reader(connection, handler)
+    role = connection.state.caller.role
+    if role != ADMIN:
+        raise ForbiddenError(f"this key has role {role!r}; changing rules needs {ADMIN}")
 
 
 async def reader_of(services: Services, headers: Headers) -> ApiKey:

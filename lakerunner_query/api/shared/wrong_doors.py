@@ -27,7 +27,7 @@ OTHER_PUSHES: Mapping[str, str] = {
 }
 """Addresses of other products at which they are pushed to, by ours."""
 _PROMETHEUS = re.compile(
-    r"/api/v1/(query|query_range|query_exemplars|series|labels|label/[^/]+/values|metadata|read|rules|alerts"
+    r"/api/v1/(query|query_range|query_exemplars|series|labels|label/[^/]+/values|metadata|read|alerts"
     r"|targets|format_query|parse_query|alertmanagers|scrape_pools|features|notifications|openapi\.yaml"
     r"|(?:status|targets)/[^/]+)|/federate|/-/(?:healthy|ready)"
 )

@@ -156,7 +156,7 @@ def test_names_of_loki_have_the_classic_letters() -> None:
 def test_one_group_is_read_from_the_body_of_a_request() -> None:
     group = read_group(b"name: g\nrules:\n- {record: a, expr: up}\n")
     assert (group.name, len(group.rules)) == ("g", 1)
-    with pytest.raises(RuleFileError, match=r"^line:1: Groupname must not be empty"):
+    with pytest.raises(RuleFileError, match=r"^line 1: Groupname must not be empty"):
         read_group(b"")
     with pytest.raises(RuleFileError, match="expected one rule group, found 2 documents"):
         read_group(b"name: g\n---\nname: h\n")

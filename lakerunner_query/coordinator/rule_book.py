@@ -1,0 +1,140 @@
+"""The rule book reads and changes the rules of an organisation, by file or by group.
+
+All changes of a request are made together. Somebody else's change in between is told apart by the revision:
+a request without one is tried again over the newer rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lakerunner_query.coordinator.locate import Locator
+from lakerunner_query.errors import NotFoundError, QueryError
+from lakerunner_query.rules.catalog import group_of
+from lakerunner_query.rules.changes import Difference, clashing, differences, place_of, repeated
+from lakerunner_query.rules.documents import RuleGroup, RuleLanguage
+from lakerunner_query.rules.rule_files import RuleFile, RuleFileError
+from resources.index.rule_types import (
+    DropRule,
+    RuleChange,
+    RuleKind,
+    RulesChangedError,
+    RuleSet,
+    StoredRule,
+)
+
+_ATTEMPTS = 5
+
+
+class OutdatedRulesError(QueryError):
+    """The rules are of another revision than the caller thinks."""
+
+    status = 409
+    code = "outdated_rules"
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """Changes that were made, or would be, and the revision of the rules afterwards."""
+
+    revision: int
+    differences: tuple[Difference, ...]
+
+
+class RuleBook:
+    """Rules of all organisations; every call names one."""
+
+    def __init__(self, locator: Locator) -> None:
+        self._locator = locator
+
+    async def rules(self, org: str) -> RuleSet:
+        return await self._locator.rules(org)
+
+    async def apply(
+        self,
+        org: str,
+        files: Sequence[tuple[str, RuleFile]],
+        *,
+        prune: bool = False,
+        dry_run: bool = False,
+        revision: int | None = None,
+    ) -> Applied:
+        """Make the rules of files those of the organisation; what is in no file stays unless it is pruned."""
+        if faults := repeated(files):
+            raise RuleFileError.of(faults)
+
+        def plan(current: RuleSet) -> list[Difference]:
+            found = differences(current, files, prune=prune)
+            if faults := clashing(current, found):
+                raise RuleFileError.of(faults)
+            return found
+
+        return await self._change(org, plan, revision, dry_run=dry_run)
+
+    async def put_group(self, org: str, namespace: str, group: RuleGroup) -> None:
+        """Add or replace one group; one of another family of languages is not replaced."""
+
+        def plan(current: RuleSet) -> list[Difference]:
+            old = find_group(current, namespace, group.name)
+            if old is not None and _is_of_logs(group_of(old)) != _is_of_logs(group):
+                other = group_of(old).language
+                raise OutdatedRulesError(
+                    f"{place_of(old)} is a group in {other}: delete it, or take another name"
+                )
+            return differences(current, [(namespace, RuleFile([(namespace, group)]))], prune=False)
+
+        await self._change(org, plan, None)
+
+    async def drop(self, org: str, chosen: Callable[[StoredRule], bool], missing: str) -> int:
+        """Retire all rules that are chosen; nothing to retire is an error with this message."""
+        for _ in range(_ATTEMPTS):
+            current = await self._locator.rules(org)
+            gone = [DropRule(one.kind, one.namespace, one.name) for one in current.rules if chosen(one)]
+            if not gone:
+                raise NotFoundError(missing)
+            if await self._commit(org, gone, current.revision) is not None:
+                return len(gone)
+        raise _busy(org)
+
+    async def _change(
+        self,
+        org: str,
+        plan: Callable[[RuleSet], list[Difference]],
+        revision: int | None,
+        *,
+        dry_run: bool = False,
+    ) -> Applied:
+        for _ in range(_ATTEMPTS):
+            current = await self._locator.rules(org)
+            if revision is not None and current.revision != revision:
+                raise OutdatedRulesError(str(RulesChangedError(org, revision, current.revision)))
+            found = tuple(plan(current))
+            if dry_run or not found:
+                return Applied(current.revision, found)
+            changed = await self._commit(org, [one.change for one in found], current.revision)
+            if changed is not None:
+                return Applied(changed.revision, found)
+        raise _busy(org)
+
+    async def _commit(self, org: str, changes: Sequence[RuleChange], revision: int) -> RuleSet | None:
+        """Return the rules afterwards; None where somebody else was faster."""
+        try:
+            return await self._locator.change_rules(org, changes, revision)
+        except RulesChangedError:
+            return None
+
+
+def find_group(rules: RuleSet, namespace: str, name: str) -> StoredRule | None:
+    key = (RuleKind.GROUP, namespace, name)
+    return next((one for one in rules.rules if (one.kind, one.namespace, one.name) == key), None)
+
+
+def _is_of_logs(group: RuleGroup) -> bool:
+    return group.language is RuleLanguage.LOGQL
+
+
+def _busy(org: str) -> OutdatedRulesError:
+    return OutdatedRulesError(
+        f"the rules of {org} were changed by others {_ATTEMPTS} times meanwhile: try again"
+    )
