@@ -137,6 +137,16 @@ class QueryClient:
             found: dict[str, Any] = json.loads(answer.read())
             return found
 
+    def call(self, method: str, path: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a JSON answer; fields are the body of a POST, else parameters."""
+        found: dict[str, Any] = json.loads(self.text(method, path, fields))
+        return found
+
+    def text(self, method: str, path: str, fields: Mapping[str, Any]) -> str:
+        """Return an answer of any form as text."""
+        with self._answer(path, fields, "*/*", "", method) as answer:
+            return answer.read().decode()
+
     @contextmanager
     def _answer(
         self, path: str, body: Mapping[str, Any], accept: str, text: str, method: str = "POST"

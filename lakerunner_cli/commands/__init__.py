@@ -15,6 +15,7 @@ COMMANDS = (
     "sql",
     "trace",
     "ingest",
+    "rules",
     "backfill",
     "admin",
     "sweep",

@@ -35,6 +35,7 @@ def test_the_data_directory_may_stand_before_the_command(command: str, tmp_path:
         "ingest": ["x", "--org", "acme", "--signal", "logs"],
         "notifications": ["sqs"],
         "query": ["SELECT 1"],
+        "rules": ["list"],
         "trace": ["4bf92f3577b34da6"],
     }
     parse = _parser().parse_args
