@@ -82,7 +82,7 @@ def can_ask_all(rules: Sequence[Rule]) -> bool:
     """Tell if each rule can be evaluated at all times before the next one is evaluated at any.
 
     It can if rules read only what the input or earlier rules made, at or before the time of the evaluation;
-    and if no series is made twice, which the evaluation shows.
+    and if no series is made twice and no template asks, which the evaluation shows.
     """
     later = Counter(rule.record for rule in rules if not isinstance(rule, AlertRule))
     later.update((ALERTS, ALERTS_FOR_STATE))
@@ -92,8 +92,6 @@ def can_ask_all(rules: Sequence[Rule]) -> bool:
             return False
         if not isinstance(rule, AlertRule):
             later[rule.record] -= 1
-        elif any("query" in text for text in (*rule.labels.values(), *rule.annotations.values())):
-            return False
     return True
 
 

@@ -188,12 +188,12 @@ class _Run:
         )
 
     def _run_rule_by_rule(self) -> bool:
-        """Evaluate each rule at all times; False, and nothing done, if one fails or makes others' series."""
+        """Evaluate each rule at all times; False, and nothing done, if that is not the same."""
         self._load(-1, self._last_ms)
         made = set(self._engine.source.series)
         try:
             done = all(self._run_rule(group, rule, made) for group, rule in self._rules)
-        except QueryError:
+        except (QueryError, _TemplateAsksError):
             done = False
         if not done:
             self._engine.source = MemorySource()
@@ -209,7 +209,7 @@ class _Run:
         for number, answer in enumerate(self._engine.ask_all(rule.expr, steps)):
             since_ms = number * self._step_ms
             if answer or state != RuleState():
-                outcome = drive(evaluate_rule(rule, group, state, self._moment(since_ms)), _always(answer))
+                outcome = drive(evaluate_rule(rule, group, state, self._moment(since_ms)), _only(answer))
                 if outcome.error:
                     return False
                 state = outcome.state
@@ -286,8 +286,20 @@ class _Run:
         return self._is_fuzzy and other in {math.nextafter(one, -math.inf), math.nextafter(one, math.inf)}
 
 
-def _always(answer: Answer) -> Callable[[Question], Answer]:
-    return lambda _: answer
+class _TemplateAsksError(Exception):
+    """A template has a query; its answer is not known in advance."""
+
+
+def _only(answer: Answer) -> Callable[[Question], Answer]:
+    """Answer one question."""
+    answers = [answer]
+
+    def ask(_: Question) -> Answer:
+        if not answers:
+            raise _TemplateAsksError
+        return answers.pop()
+
+    return ask
 
 
 def _name(rule: Rule) -> str:

@@ -185,7 +185,11 @@ def test_usual_rules_are_evaluated_at_all_times_at_once() -> None:
     assert can_ask_all(rules)
     assert not can_ask_all(rules[::-1])
     assert not can_ask_all([*rules, RecordingRule("r", "y")])
-    assert not can_ask_all([*rules, AlertRule("B", "y", annotations={"t": "{{ query `x` }}"})])
+
+
+def test_templates_that_ask_see_their_time(tmp_path: Path) -> None:
+    rules = RULES.replace("has {{ $value }}", "has {{ query `sum(up)` | first | value }}")
+    assert run(tmp_path, TESTS, rules) == {"two targets": ()}
 
 
 @pytest.mark.parametrize("record", ["up", "two"])
