@@ -127,10 +127,11 @@ def deliver_the_rest(site: Site) -> None:
     """Let one more process send what those before left behind."""
     ruler = RulerProcess(site.settings)
     try:
-        known = {change.at_ms for change in site.changes()}
-        wait_for(lambda: max(one.evaluated_ms for one in site.records()) > max(known), "another evaluation")
-        for receiver in (site.alertmanager, site.webhook):
-            wait_for(lambda: told_of(receiver) >= expected_of(site, max(known)), "notifications")  # noqa: B023
+        last_ms = max(change.at_ms for change in site.changes())
+        wait_for(lambda: max(one.evaluated_ms for one in site.records()) > last_ms, "another evaluation")
+        expected = expected_of(site, last_ms)
+        wait_for(lambda: told_of(site.alertmanager) >= expected, "notifications to the Alertmanager")
+        wait_for(lambda: told_of(site.webhook) >= expected, "notifications to the webhook")
     finally:
         ruler.stop()
 

@@ -48,18 +48,24 @@ class RuledLake:
     answers: Callable[[httpx.Request], int] = lambda _: 200
     """Status with which receivers answer."""
     now_ms: int = 0
+    _workers: int = 0
 
     def __post_init__(self) -> None:
         self.runner = asyncio.Runner()
-        engine = engine_over(self.lake.index, InProcess(self.lake.folder, self.scratch))
-
-        def session() -> DuckSession:
-            return DuckSession(DuckLimits(256, 1, self.scratch / "sql", ()))
-
-        core = cast("QueryCore", _Core(engine, LakeQL(engine, session, 3600)))
-        self.questions = Questions(core)
+        self.questions = self.with_cold_workers()
         self.http = httpx.AsyncClient(transport=httpx.MockTransport(self._hear))
         self.ruler = self.new_ruler()
+
+    def with_cold_workers(self) -> Questions:
+        """Ask workers that have nothing in their caches."""
+        self._workers += 1
+        scratch = self.scratch / str(self._workers)
+        engine = engine_over(self.lake.index, InProcess(self.lake.folder, scratch))
+
+        def session() -> DuckSession:
+            return DuckSession(DuckLimits(256, 1, scratch / "sql", ()))
+
+        return Questions(cast("QueryCore", _Core(engine, LakeQL(engine, session, 3600))))
 
     def new_ruler(self) -> Ruler:
         """Make another process, which knows nothing of the first."""
