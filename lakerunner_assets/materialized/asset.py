@@ -16,18 +16,14 @@ from lakerunner_assets.partitions import org_hours, parse_partition_key, partiti
 from lakerunner_assets.run_context import heartbeat
 from lakerunner_assets.spec import SignalSpec
 from resources.bindings import Lakerunner
-from resources.lake.layout import Signal
+from resources.lake.signals import FACTS
 
 if TYPE_CHECKING:
     from lakerunner_assets.materialized.run import DeriveReport, HourDerived
 
 DERIVED = "derived"
 _OF_RULES = "Metrics that rules derive. An hour is swapped whole when its records or the rules change."
-_DESCRIPTIONS = {
-    Signal.LOGS: _OF_RULES,
-    Signal.METRICS: _OF_RULES,
-    Signal.TRACES: f"Metrics of spans and of the service graph: calls, errors, durations. {_OF_RULES}",
-}
+_WITH_PRESET = f"Metrics of spans and of the service graph: calls, errors, durations. {_OF_RULES}"
 
 
 def materialized_asset(spec: SignalSpec, horizon: str) -> dg.AssetsDefinition:
@@ -49,7 +45,7 @@ def materialized_asset(spec: SignalSpec, horizon: str) -> dg.AssetsDefinition:
         ],
         group_name=spec.signal.value,
         kinds={"parquet", "pyspark"},
-        description=_DESCRIPTIONS[spec.signal],
+        description=_WITH_PRESET if FACTS[spec.signal].has_preset else _OF_RULES,
     )
     def materialized(
         context: dg.AssetExecutionContext, lakerunner: Lakerunner

@@ -64,20 +64,18 @@ def hours_of_changes(before: RuleSet, after: RuleSet) -> list[HoursOfRule]:
         was, now = old.get(rule_id), new.get(rule_id)
         if now is not None and was is not None and now.version == was.version:
             continue
-        if was is not None:
-            found.append(HoursOfRule(rule_id, _source(was), NEVER_NS))
-        if now is not None:
-            found.append(HoursOfRule(rule_id, _source(now), _since_ns(now)))
+        found += [] if was is None else _hours_of(was, NEVER_NS)
+        found += [] if now is None else _hours_of(now, hour_start(now.created_at_ns))
     return found
 
 
-def _source(rule: StoredRule) -> Signal:
-    return Signal(str(rule.document["source"]))
-
-
-def _since_ns(rule: StoredRule) -> int:
-    since = rule.document.get("since_ns")
-    return since if isinstance(since, int) else hour_start(rule.created_at_ns)
+def _hours_of(rule: StoredRule, added_ns: int) -> list[HoursOfRule]:
+    """Return the hours from `since_ns`, else from `added_ns`; none of a document without a source."""
+    source, since = rule.document.get("source"), rule.document.get("since_ns")
+    if source not in set(Signal):
+        return []
+    start = since if isinstance(since, int) and added_ns != NEVER_NS else added_ns
+    return [HoursOfRule(rule.rule_id, Signal(str(source)), start)]
 
 
 def source_window(signal: Signal, hour_ns: int) -> tuple[int, int]:
