@@ -50,11 +50,12 @@ def due_hours(lake: Lake, signal: Signal) -> list[int]:
     return sorted(due.start_ns for due in lake.index.due_partitions(signal, MATERIALIZED_MS))
 
 
-def derived(lake: Lake, metric: str) -> Cells:
-    """Return the samples of a metric as they are stored."""
+def derived(lake: Lake, metric: str, hours: int = 1) -> Cells:
+    """Return the samples of a metric as they are stored, of the first hours."""
     found: Cells = {}
     for row in rows(lake):
-        if row["metric_name"] == metric:
+        inside = HOUR < row["chq_timestamp"] * 10**6 <= HOUR + hours * HOUR_NS
+        if inside and row["metric_name"] == metric:
             labels = tuple(sorted((k, v) for k, v in row["labels"].items() if k != "__name__"))
             key = labels, row["chq_timestamp"]
             assert key not in found

@@ -68,7 +68,7 @@ def arrive(lake: Lake, name: str, lines: list[tuple[int, str]], service: str = "
 def assert_equal(lake: Lake, hours: int = 1) -> None:
     """Compare every form of every metric with the raw query."""
     for metric, text in TEXTS.items():
-        expected, found = raw_logs(lake, text, hours), derived(lake, metric)
+        expected, found = raw_logs(lake, text, hours), derived(lake, metric, hours)
         assert found.keys() == expected.keys(), metric
         if metric == "took":
             assert found == pytest.approx(expected, rel=1e-12)
