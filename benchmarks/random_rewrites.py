@@ -1,6 +1,6 @@
 """Random rules over random records answer random questions as the records do.
 
-    python -m benchmarks.random_rewrites --questions 2000 --seed 1
+    python -m benchmarks.random_rewrites --language traceql --questions 2000 --seed 1
 
 Records arrive late, twice and are deleted after they were derived. Reports the share of questions that
 derived metrics answered; fails if one is answered otherwise, or if fewer than a twentieth are rewritten.
@@ -13,15 +13,22 @@ import random
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lakerunner_query.plan.rewrite import Guards
-from resources.index.types import BatchKind, BatchPlan, Publication
-from resources.lake.layout import Signal
-from tests.support.query.rewriting.lake import ORG, UNPRICED, RuleLake
-from tests.support.query.rewriting.random_logs import HOURS, lines, question, rule
+from lakerunner_query.errors import QueryError
+from lakerunner_query.plan import rewrite_logql, rewrite_traceql
+from lakerunner_query.plan.rewrite import COST, Guards
+from resources.index.types import BatchKind, BatchPlan, Publication, Segment, SegmentQuery
+from resources.lake.frequency import AS_SENT
+from resources.lake.timecut import HOUR_NS
+from tests.support.cooking_lake import HOUR
+from tests.support.query.rewriting import random_logs, spans
+from tests.support.query.rewriting.lake import ORG, RuledLake, RuleLake, without
+from tests.support.query.rewriting.spans import SpanLake
 
+HOURS = 2
 LEAST_SHARE = 0.05
 QUESTIONS_OF_A_LAKE = 100
 RULES = 5
@@ -49,42 +56,106 @@ class Tally:
         )
 
 
+class Logs:
+    """Questions in LogQL."""
+
+    guards = rewrite_logql.GUARDS
+    rule = staticmethod(random_logs.rule)
+    question = staticmethod(random_logs.question)
+
+    def __init__(self, folder: Path, rng: random.Random) -> None:
+        self.lake, self.rng, self.is_clean = RuleLake(folder), rng, rng.random() < 0.7
+        sent = [self._write(150, hour) for hour in range(HOURS)]
+        self.lake.lake.write_again(sent[0], rng.choice((0, 1)))
+
+    def _write(self, count: int, hour: int) -> Segment:
+        return self.lake.lake.write(ORG, random_logs.lines(self.rng, count, hour, clean=self.is_clean))
+
+    def late(self, hour: int) -> None:
+        self._write(20, hour)
+
+
+class Spans:
+    """Questions in TraceQL."""
+
+    guards = rewrite_traceql.GUARDS
+    rule = staticmethod(spans.rule)
+    question = staticmethod(spans.question)
+
+    def __init__(self, folder: Path, rng: random.Random) -> None:
+        self.lake, self.rng, self.is_clean = SpanLake(folder), rng, rng.random() < 0.7
+        for hour in range(HOURS):
+            self._write(150, hour)
+
+    def _write(self, count: int, hour: int) -> None:
+        sent = spans.spans(self.rng, count, hour, clean=self.is_clean)
+        for _ in range(self.rng.choice((1, 1, 2))):  # senders repeat what was not acknowledged
+            self.lake.write(sent, HOUR + hour * HOUR_NS)
+
+    def late(self, hour: int) -> None:
+        self._write(20, hour)
+
+
+Language = Logs | Spans
+LANGUAGES: Mapping[str, type[Language]] = {"logql": Logs, "traceql": Spans}
+
+
 def run(
-    seed: int, questions: int, folder: Path, guards: Guards = UNPRICED, tally: Tally | None = None
+    seed: int,
+    questions: int,
+    folder: Path,
+    language: type[Language] = Logs,
+    guards: Guards | None = None,
+    tally: Tally | None = None,
 ) -> Tally:
     """Ask one lake; its records change between the questions."""
     rng, tally = random.Random(seed), tally or Tally()
-    lake = RuleLake(folder)
+    asked = language(folder, rng)
     try:
-        is_clean = rng.random() < 0.7
-        sent = [lake.lake.write(ORG, lines(rng, 150, hour, clean=is_clean)) for hour in range(HOURS)]
-        lake.lake.write_again(sent[0], rng.choice((0, 1)))
-        lake.put(*(rule(rng, number) for number in range(RULES)))
-        lake.derive()
+        asked.lake.put(*(asked.rule(rng, number) for number in range(RULES)))
+        asked.lake.derive()
+        known: set[str] = set()
         for number in range(questions):
             if number == questions // 3:
-                hour = rng.randrange(HOURS)
-                late = lake.lake.write(ORG, lines(rng, 20, hour, clean=is_clean))
+                known, hour = segments(asked.lake), rng.randrange(HOURS)
+                asked.late(hour)
             elif number == questions // 2:
-                lake.derive()
+                asked.lake.derive()
             elif number == questions * 2 // 3:
-                delete(lake, late.segment_id, late.hour_ns)
-            _ask(lake, rng, guards, tally, seed)
+                delete(asked.lake, segments(asked.lake) - known)
+            _ask(asked, guards or without(COST.name, asked.guards), tally, seed)
     finally:
-        lake.close()
+        asked.lake.close()
     return tally
 
 
-def delete(lake: RuleLake, segment_id: str, hour: int) -> None:
-    claim = lake.index.create_claimed(BatchPlan(BatchKind.REBUILD, ORG, "default", Signal.LOGS, hour, ()))
-    lake.index.publish(Publication(claim, (), retire=(segment_id,), hours=(hour,)))
+def segments(lake: RuledLake) -> set[str]:
+    return {one.segment_id for one in _live(lake)}
 
 
-def _ask(lake: RuleLake, rng: random.Random, guards: Guards, tally: Tally, seed: int) -> None:
-    asked = question(rng, lake.metrics)
+def _live(lake: RuledLake) -> tuple[Segment, ...]:
+    query = SegmentQuery(ORG, lake.signal.value, AS_SENT, -(2**62), 2**62)
+    return lake.index.snapshot((query,)).segments[0]
+
+
+def delete(lake: RuledLake, names: set[str]) -> None:
+    """Delete what arrived late."""
+    for one in _live(lake):
+        if one.segment_id in names:
+            plan = BatchPlan(BatchKind.REBUILD, ORG, one.collector, lake.signal, one.hour_ns, ())
+            claim = lake.index.create_claimed(plan)
+            lake.index.publish(Publication(claim, (), retire=(one.segment_id,), hours=(one.hour_ns,)))
+
+
+def _ask(language: Language, guards: Guards, tally: Tally, seed: int) -> None:
+    lake = language.lake
+    asked = language.question(language.rng, lake.metrics)
     times = asked.start_ns, asked.end_ns, asked.step_ns
+    try:
+        expected = lake.ask(asked.text, *times, rewrite=False)
+    except QueryError:  # no question at all
+        return
     found = lake.ask(asked.text, *times, guards=guards)
-    expected = lake.ask(asked.text, *times, rewrite=False)
     tally.asked += 1
     tally.rewritten += found.served > 0
     tally.steps += found.served
@@ -103,11 +174,13 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     arguments.add_argument("--questions", type=int, default=2000)
     arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--language", choices=LANGUAGES, default="logql")
     given = arguments.parse_args()
     tally = Tally()
     for number in range(-(-given.questions // QUESTIONS_OF_A_LAKE)):
         with tempfile.TemporaryDirectory() as folder:
-            run(given.seed + number, QUESTIONS_OF_A_LAKE, Path(folder), tally=tally)
+            language = LANGUAGES[given.language]
+            run(given.seed + number, QUESTIONS_OF_A_LAKE, Path(folder), language, tally=tally)
         print(tally.text(), flush=True)
         if len(tally.wrong) > 10:
             break

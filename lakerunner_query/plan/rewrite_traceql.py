@@ -79,7 +79,7 @@ class Spans:
     operand: Field | None = None
     merge: Merge | None = Merge.SUM
     by: tuple[Field, ...] = ()
-    exemplars: int = 0
+    demands_exemplars: bool = False
 
 
 def label_name(field: Field) -> str:
@@ -172,7 +172,7 @@ def _other_function(case: Case) -> str:
 
 def _exemplars(case: Case) -> str:
     leaf, _ = _both(case)
-    return "it asks for exemplars, which derived metrics have not" if leaf.exemplars else ""
+    return "it asks for exemplars, which derived metrics have not" if leaf.demands_exemplars else ""
 
 
 GUARDS: Guards = (
@@ -189,7 +189,7 @@ GUARDS: Guards = (
         "function", "The function follows from counts, sums, minima and maxima that the rule keeps.",
         _other_function,
     ),
-    Guard("exemplars", "The query asks for no exemplars.", _exemplars),
+    Guard("exemplars", "The request names no number of exemplars.", _exemplars),
     WINDOW,
     COVERAGE,
     COST,
@@ -222,11 +222,13 @@ def _leaf(node: MetricsAggregation | MetricsCompare, request: TraceMetricsReques
     times = LeafTimes(request.start_ns, request.step_ns, request.steps, request.step_ns)
     text = print_node(node)
     if isinstance(node, MetricsCompare):
-        body = Spans(span_conditions(node.pipeline), merge=Merge.BY_VALUE, exemplars=request.exemplars)
+        body = Spans(
+            span_conditions(node.pipeline), merge=Merge.BY_VALUE, demands_exemplars=request.demands_exemplars
+        )
         return Leaf(text, node, "compare", (), times, body)
     merge = METRICS_FUNCTIONS[node.function].merge
     conditions = span_conditions(node.pipeline)
-    body = Spans(conditions, node.operand, merge, node.by, request.exemplars)
+    body = Spans(conditions, node.operand, merge, node.by, request.demands_exemplars)
     return Leaf(text, node, node.function, tuple(map(label_name, node.by)), times, body)
 
 

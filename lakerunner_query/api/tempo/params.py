@@ -150,8 +150,12 @@ def metrics_request(fields: RequestFields, org: str, now_ns: int, *, is_instant:
             f"minimum step for given range is {least // 1_000_000}ms"
         )
     first, last = window.start_ns // step * step, -(-window.end_ns // step) * step
-    steps = (last - first) // step + 1
-    return TraceMetricsRequest(org, first, step, steps, _exemplars(fields), rewrite=allows_rewriting(fields))
+    steps, exemplars = (last - first) // step + 1, _exemplars(fields)
+    return TraceMetricsRequest(
+        org, first, step, steps, exemplars,
+        rewrite=allows_rewriting(fields),
+        demands_exemplars=bool(fields.text("exemplars") and exemplars),
+    )  # fmt: skip
 
 
 def metrics_text(fields: RequestFields) -> str:

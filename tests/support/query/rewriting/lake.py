@@ -7,6 +7,7 @@ hour in which that query fails, or in which a kept label is there but empty, is 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -98,14 +99,15 @@ def points_of(found: SampleResult) -> Points:
     }
 
 
-class RuleLake:
-    """Records and rules of one organisation."""
+class RuledLake:
+    """Records of one signal and the rules of one organisation."""
 
-    def __init__(self, folder: Path) -> None:
-        self.index = MemoryIndex()
-        self.lake = Lake(folder / "lake", self.index)
-        self.index.create_organisation(ORG)
-        self.workers = InProcess(folder / "lake", folder / "scratch")
+    signal: Signal
+
+    def __init__(self, folder: Path, lake: Path, index: MemoryIndex) -> None:
+        self.index, self.lake_folder = index, lake
+        self._serial = itertools.count(1)
+        self.workers = InProcess(lake, folder / "scratch")
         self.rules = RuleCache(self.index, good_s=0.0)
         self.engine = Engine(
             Locator(cast("Any", self.index)),
@@ -128,42 +130,15 @@ class RuleLake:
     def metrics(self) -> list[DerivedMetric]:
         return [derived_of(stored) for stored in self.index.rules(ORG).rules]
 
-    def ask(
-        self,
-        text: str,
-        start_ns: int,
-        end_ns: int,
-        step_ns: int = 0,
-        *,
-        rewrite: bool = True,
-        guards: Guards = GUARDS,
-    ) -> Answer:
-        language = replace(LOG_SAMPLES, rewrite=partial(rewrite_log_samples, guards=guards))
-        request = LogSamplesRequest(ORG, start_ns, end_ns, step_ns, rewrite=rewrite)
-
-        async def asked() -> Answer:
-            prepared = await self.engine.prepare(language, text, request)
-            rewritten = prepared.rewritten
-            served = int(rewritten.settled.served.sum()) if rewritten is not None else 0
-            lines = () if rewritten is None else tuple(rewritten.lines())
-            try:
-                found = await self.engine.collect(prepared)
-            except QueryError as error:
-                return Answer({}, str(error).partition("\n")[0], served, lines)
-            assert not found.missing, found.missing
-            return Answer(points_of(found), "", served, lines)
-
-        return self._runner.run(asked())
-
     def derive(self, hours: Iterable[int] | None = None) -> None:
         """Derive what is due, or these hours, by all rules."""
-        sent = {p.start_ns: p.sent_version for p in self.index.partitions(ORG, Signal.LOGS, AS_SENT)}
+        sent = {p.start_ns: p.sent_version for p in self.index.partitions(ORG, self.signal, AS_SENT)}
         for hour in sorted(sent) if hours is None else hours:
             rows: list[tuple[Labels, Sample]] = []
             outcomes: list[RuleHour] = []
             for stored in self.index.rules(ORG).rules:
                 metric = derived_of(stored)
-                series = self._series(metric, hour) if metric.source is Signal.LOGS else {}
+                series = self._series(metric, hour) if metric.source is self.signal else {}
                 rows += [
                     (labels, Sample(at, value))
                     for labels, each in (series or {}).items()
@@ -174,12 +149,29 @@ class RuleLake:
                 )
             self._publish(hour, rows, tuple(outcomes), sent[hour])
 
+    def ask(
+        self,
+        text: str,
+        start_ns: int,
+        end_ns: int,
+        step_ns: int = 0,
+        *,
+        rewrite: bool = True,
+        guards: Guards | None = None,
+    ) -> Answer:
+        """Ask in the language of the signal, with these guards."""
+        raise NotImplementedError
+
+    def bucket_query(self, metric: DerivedMetric, form: Form) -> str:
+        """Return the query that defines a form of a derived metric, bucket by bucket."""
+        raise NotImplementedError
+
     def _series(self, metric: DerivedMetric, hour: int) -> dict[Labels, list[tuple[int, float]]] | None:
         """Return the samples of a rule in an hour; None where it must not stand for the records."""
         found: dict[Labels, list[tuple[int, float]]] = {}
         for form, name in metric.series.items():
             answer = self.ask(
-                bucket_query(metric, form), hour + BUCKET_NS, hour + HOUR_NS, BUCKET_NS, rewrite=False
+                self.bucket_query(metric, form), hour + BUCKET_NS, hour + HOUR_NS, BUCKET_NS, rewrite=False
             )
             if answer.error:
                 return None
@@ -201,22 +193,21 @@ class RuleLake:
             ).segments[0]
             if one.origin and one.hour_ns == hour
         ]
-        known = {p.start_ns: p for p in index.partitions(ORG, Signal.LOGS, MATERIALIZED_MS)}
+        known = {p.start_ns: p for p in index.partitions(ORG, self.signal, MATERIALIZED_MS)}
         built = BuiltPartition(hour, known[hour].version if hour in known else 0, {hour: version})
         claim = index.create_claimed(BatchPlan(BatchKind.MATERIALIZE, ORG, "all", Signal.METRICS, hour))
         segments = (self._segment(hour, rows),) if rows else ()
         index.publish(
             Publication(
-                claim, segments, retire=tuple(old), hours=(hour,), materialized=(Signal.LOGS, built),
+                claim, segments, retire=tuple(old), hours=(hour,), materialized=(self.signal, built),
                 rule_hours=outcomes,
             )
         )  # fmt: skip
 
     def _segment(self, hour: int, rows: Sequence[tuple[Labels, Sample]]) -> Segment:
-        self.lake._objects += 1
-        segment_id = f"{self.lake._objects:032x}"
+        segment_id = f"{next(self._serial):032x}"[::-1]
         key = hourly_segment_key(ORG, "all", "metrics", hour, segment_id)
-        path = self.lake.folder / key
+        path = self.lake_folder / key
         path.parent.mkdir(parents=True, exist_ok=True)
         identity = SegmentIdentity(ORG, "all", "metrics", hour, segment_id)
         written = write_metric_segment([sample_table(rows)], path, identity)
@@ -231,18 +222,56 @@ class RuleLake:
         )  # fmt: skip
 
 
-def bucket_query(metric: DerivedMetric, form: Form) -> str:
-    """Return the LogQL that defines a form of a derived metric, bucket by bucket."""
-    by = f"by ({', '.join(metric.keep)})"
-    if not metric.value or (form is Form.COUNT and metric.value == LINE_BYTES):
-        return f"sum {by} (count_over_time({metric.select} [10s]))"
-    if metric.value == LINE_BYTES:  # extremes of sizes are not asked for in LogQL
-        return f"sum {by} (bytes_over_time({metric.select} [10s]))"
-    if form is Form.COUNT:
-        label = metric.value.rpartition("(")[2].rstrip(")")
-        return f'sum {by} (count_over_time({metric.select} | {label}!="" [10s]))'
-    outer = "sum" if form is Form.SUM else form.value
-    return f"{outer} {by} ({LOGQL_FORMS[form]}({metric.select} | unwrap {metric.value} [10s]))"
+class RuleLake(RuledLake):
+    """Log records, and questions in LogQL."""
+
+    signal = Signal.LOGS
+
+    def __init__(self, folder: Path) -> None:
+        index = MemoryIndex()
+        self.lake = Lake(folder / "lake", index)
+        index.create_organisation(ORG)
+        super().__init__(folder, folder / "lake", index)
+
+    def ask(
+        self,
+        text: str,
+        start_ns: int,
+        end_ns: int,
+        step_ns: int = 0,
+        *,
+        rewrite: bool = True,
+        guards: Guards | None = None,
+    ) -> Answer:
+        language = replace(LOG_SAMPLES, rewrite=partial(rewrite_log_samples, guards=guards or GUARDS))
+        request = LogSamplesRequest(ORG, start_ns, end_ns, step_ns, rewrite=rewrite)
+
+        async def asked() -> Answer:
+            prepared = await self.engine.prepare(language, text, request)
+            rewritten = prepared.rewritten
+            served = int(rewritten.settled.served.sum()) if rewritten is not None else 0
+            lines = () if rewritten is None else tuple(rewritten.lines())
+            try:
+                found = await self.engine.collect(prepared)
+            except QueryError as error:
+                return Answer({}, str(error).partition("\n")[0], served, lines)
+            assert not found.missing, found.missing
+            return Answer(points_of(found), "", served, lines)
+
+        return self._runner.run(asked())
+
+    def bucket_query(self, metric: DerivedMetric, form: Form) -> str:
+        """Return the LogQL that defines a form of a derived metric, bucket by bucket."""
+        by = f"by ({', '.join(metric.keep)})"
+        if not metric.value or (form is Form.COUNT and metric.value == LINE_BYTES):
+            return f"sum {by} (count_over_time({metric.select} [10s]))"
+        if metric.value == LINE_BYTES:  # extremes of sizes are not asked for in LogQL
+            return f"sum {by} (bytes_over_time({metric.select} [10s]))"
+        if form is Form.COUNT:
+            label = metric.value.rpartition("(")[2].rstrip(")")
+            return f'sum {by} (count_over_time({metric.select} | {label}!="" [10s]))'
+        outer = "sum" if form is Form.SUM else form.value
+        return f"{outer} {by} ({LOGQL_FORMS[form]}({metric.select} | unwrap {metric.value} [10s]))"
 
 
 def without(name: str, guards: Guards = GUARDS) -> Guards:
