@@ -119,7 +119,7 @@ def _newest_first(known: KnownTraces, flags: Flags, unit: TraceSearchUnit) -> li
 
 TRIED = 8
 """Times the limit: so many of the newest traces are tried before candidates are looked for among all."""
-SMALL_WINDOW = 100_000
+SMALL_WINDOW = 30_000
 """Spans of a window that are read at once."""
 FEW = 4
 """Times as many segments as may have a span on which a match depends: then it is looked for first."""
@@ -143,8 +143,7 @@ def newest_matches(
     since = newest_since(tables, behind, TRIED * unit.limit)
     if since is None or since < unit.window.first_ns:
         return None
-    reached = [one for one, _ in tables if one.segment.max_ns >= unit.window.first_ns]
-    if 2 * len(held) < len(reached):
+    if 2 * len(held) < len(_reached(tables, unit)):
         return None  # a rare word: its segments are few
     ids = ids_from(tables, since, behind)
     footers = [one.footer for one, _ in tables]
@@ -155,6 +154,11 @@ def newest_matches(
     frame = spans.read(unit.segments, wanted_of(query), replace(ids_of(unit.window), only=only))
     found = tuple(one for one in find_traces(frame, query, unit) if one.start_ns >= since)
     return (found, frame.traces) if len(found) >= unit.limit else None
+
+
+def _reached(tables: Sequence[tuple[OpenTable, pa.Table]], unit: TraceSearchUnit) -> list[OpenTable]:
+    """Return the segments that may have spans of traces of the window; all others end before it."""
+    return [one for one, _ in tables if one.segment.max_ns >= unit.window.first_ns]
 
 
 def _holding(spans: SpanReader, unit: TraceSearchUnit, demand: Requirement | None) -> list[SegmentRef]:
@@ -177,7 +181,7 @@ def candidates(
     """
     requirement, window = analyse(query).requirement, unit.window
     demand = deciding_span(requirement)
-    if demand is not None and len(held) * FEW <= len(tables):
+    if demand is not None and len(held) * FEW <= len(_reached(tables, unit)):
         chosen = _ids_with(spans, _reaching(tables, held, window.behind_ns), demand, unit)
         known = known_traces([one.take(pa.array(places_of(one, chosen))) for _, one in tables], b"", b"")
         return _newest_first(known, _in_time(known, unit) & known.may_match(requirement), unit)
