@@ -23,7 +23,6 @@ from lakerunner_query.plan.logql import ReadStreams
 from lakerunner_query.plan.promql import Reads
 from resources.index import postgres
 from resources.index.contract import QueryIndex
-from resources.index.rule_types import CoverageQuery, RuleSet
 from resources.index.rule_types import CoverageQuery, RuleChange, RuleSet, StoredRule
 from resources.index.ruling_types import AlertChange, GroupRecord, WaitingNotices
 from resources.index.types import ApiKey, CountQuery, MetricFamily, SegmentQuery, Snapshot, TierQuery
