@@ -25,5 +25,6 @@ COMMANDS = (
     "query-api",
     "query-worker",
     "query-jobs",
+    "ruler",
     "watchdog",
 )
