@@ -345,7 +345,7 @@ def _meaning(action: Action) -> str:
     if action.required and action.option_strings:
         said.append("required")
     told = "default" in (action.help or "")
-    if action.option_strings and not told and action.default not in {None, False, ""}:
+    if action.option_strings and not told and action.default not in (None, False, "", []):
         said.append(f"default `{action.default}`")
     return "; ".join(said)
 
