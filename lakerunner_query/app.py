@@ -20,6 +20,7 @@ from litestar.openapi import OpenAPIConfig
 
 from lakerunner_query.api.jaeger.queries import jaeger_router
 from lakerunner_query.api.jaeger.render import respond_like_jaeger
+from lakerunner_query.api.lakerunner.alerts import alerts_router
 from lakerunner_query.api.lakerunner.logs import logql_router, logs_router
 from lakerunner_query.api.lakerunner.metrics import metrics_router, promql_router
 from lakerunner_query.api.lakerunner.queries import lakeql_router
@@ -71,6 +72,7 @@ HANDLERS = (
     promql_router, prometheus_router, federation_router, home_router, healthy, ready_like_prometheus,
     ready_like_tempo, tempo_router, jaeger_router, spans_router, traces_router, traceql_router,
     service_map_router, rules_router, mimir_rules_router, loki_rules_router,
+    service_map_router, alerts_router,
 )  # fmt: skip
 
 DIALECTS: Mapping[str, Respond] = {

@@ -4,7 +4,7 @@ import { choose } from "./range.js";
 
 const BOTH = { q: "query", range: "range", from: "from", to: "to" };
 const FIELDS = { logs: { ...BOTH, order: "order", lines: "limit", show: "show", step: "step" }, metrics: { ...BOTH, show: "show", step: "step" },
-  map: { range: "range", from: "from", to: "to" }, sql: { ...BOTH, as: "as", x: "plot-x", y: "plot-y", by: "plot-by", zone: "zone" },
+  alerts: { range: "range", from: "from", to: "to" }, map: { range: "range", from: "from", to: "to" }, sql: { ...BOTH, as: "as", x: "plot-x", y: "plot-y", by: "plot-by", zone: "zone" },
   traces: { ...BOTH, order: "found-order", step: "step", trace: "opened" } };
 
 export function remember(view) {

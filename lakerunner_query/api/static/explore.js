@@ -1,5 +1,6 @@
-// Explore: four views, one query box. This file binds the controls; runner.js is the order of events.
+// Explore: six views, one query box. This file binds the controls; runner.js is the order of events.
 import { recall, remember } from "./address.js";
+import { alerts } from "./alerts.js";
 import { key } from "./api.js";
 import { $ } from "./dom.js";
 import { logs } from "./logs.js";
@@ -12,7 +13,7 @@ import { binding, sql } from "./sql.js";
 import { traces } from "./traces.js";
 import { suggesting } from "./suggest.js";
 
-const VIEWS = { logs, metrics, traces, map, sql };
+const VIEWS = { logs, metrics, traces, map, alerts, sql };
 let view = logs;
 
 /** The controls of a view; its results are where they were left. */

@@ -171,7 +171,7 @@ def test_every_control_has_a_name() -> None:
 def test_both_themes_define_every_colour() -> None:
     light, dark = re.findall(r":root \{(.*?)\}", text("explore.css"), re.DOTALL)
     other = {"--level", "--hue", "--mono", "--longest", "--edge", "--share", "--done", "--depth"}
-    more = text("sql.css") + text("map.css") + text("traces.css")
+    more = text("sql.css") + text("map.css") + text("alerts.css") + text("traces.css")
     used = set(re.findall(r"var\((--[\w-]+)[,)]", text("explore.css") + more)) - other
     assert not re.search(r"#[0-9a-f]{6}\b", more)
     assert len([name for name in used if name.startswith("--hue-")]) == 10
