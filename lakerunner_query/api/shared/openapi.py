@@ -29,6 +29,10 @@ TIMES = ("start", "end")
 RANGE = ("query!", "start!", "end!", "step!")
 EVALUATION = ("timeout", "lookback_delta", "limit", "stats", "partial_response")
 SELECTION = ("match[]*", *TIMES, "limit")
+RULES = (
+    "type", "rule_name[]*", "rule_group[]*", "file[]*", "match[]*", "exclude_alerts", "group_limit",
+    "group_next_token",
+)  # fmt: skip
 JAEGER = ("prettyPrint", "partial_response")
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "/prometheus/api/v1/query": ("query!", "time", *EVALUATION),
@@ -41,6 +45,9 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "/prometheus/api/v1/format_query": ("query!",),
     "/prometheus/api/v1/parse_query": ("query!",),
     "/prometheus/api/v1/status/tsdb": ("limit", *TIMES),
+    "/prometheus/api/v1/rules": RULES,
+    "/loki/prometheus/api/v1/rules": RULES,
+    "/api/v1/alerts": TIMES,
     "/prometheus/api/v1/targets": ("state", "scrapePool"),
     "/prometheus/api/v1/targets/relabel_steps": ("scrapePool!",),
     "/prometheus/api/v1/scrape_pools/config": ("scrapePool!",),
