@@ -73,6 +73,7 @@ HANDLERS = (
     ready_like_tempo, tempo_router, jaeger_router, spans_router, traces_router, traceql_router,
     service_map_router, rules_router, mimir_rules_router, loki_rules_router,
     service_map_router, alerts_router,
+    service_map_router, alerts_router, rules_router, mimir_rules_router, loki_rules_router,
 )  # fmt: skip
 
 DIALECTS: Mapping[str, Respond] = {
