@@ -18,14 +18,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lakerunner_query.errors import QueryError
-from lakerunner_query.plan import rewrite_logql, rewrite_traceql
+from lakerunner_query.plan import rewrite_logql, rewrite_promql, rewrite_traceql
 from lakerunner_query.plan.rewrite import COST, Guards
 from resources.index.types import BatchKind, BatchPlan, Publication, Segment, SegmentQuery
 from resources.lake.frequency import AS_SENT
 from resources.lake.timecut import HOUR_NS
 from tests.support.cooking_lake import HOUR
-from tests.support.query.rewriting import random_logs, spans
+from tests.support.query.rewriting import random_logs, samples, spans
 from tests.support.query.rewriting.lake import ORG, RuledLake, RuleLake, without
+from tests.support.query.rewriting.samples import SampleLake
 from tests.support.query.rewriting.spans import SpanLake
 
 HOURS = 2
@@ -96,8 +97,24 @@ class Spans:
         self._write(20, hour)
 
 
-Language = Logs | Spans
-LANGUAGES: Mapping[str, type[Language]] = {"logql": Logs, "traceql": Spans}
+class Samples:
+    """Questions in PromQL."""
+
+    guards = rewrite_promql.GUARDS
+    rule = staticmethod(samples.rule)
+    question = staticmethod(samples.question)
+
+    def __init__(self, folder: Path, rng: random.Random) -> None:
+        self.lake, self.rng = SampleLake(folder), rng
+        for hour in range(HOURS):
+            samples.write(self.lake, rng, 300, hour)
+
+    def late(self, hour: int) -> None:
+        samples.write(self.lake, self.rng, 30, hour)
+
+
+Language = Logs | Spans | Samples
+LANGUAGES: Mapping[str, type[Language]] = {"logql": Logs, "traceql": Spans, "promql": Samples}
 
 
 def run(
@@ -135,7 +152,7 @@ def segments(lake: RuledLake) -> set[str]:
 
 def _live(lake: RuledLake) -> tuple[Segment, ...]:
     query = SegmentQuery(ORG, lake.signal.value, AS_SENT, -(2**62), 2**62)
-    return lake.index.snapshot((query,)).segments[0]
+    return tuple(one for one in lake.index.snapshot((query,)).segments[0] if not one.origin)
 
 
 def delete(lake: RuledLake, names: set[str]) -> None:

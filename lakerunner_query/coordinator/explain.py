@@ -63,6 +63,7 @@ def explain_promql(query: PromQLQuery, cut: Cut) -> Iterator[str]:
         yield f"step: one, at {steps.end_ms}"
     for read, segments in zip(query.plan.reads, query.segments, strict=True):
         yield _selector_line(read, segments)
+    yield from _rewrite_lines(query)
     yield from explain_segments(query, cut)
     yield _to_fetch(query.distinct_segments)
     yield from map(_choice_line, compare_rollups(query))

@@ -76,6 +76,7 @@ PROMQL: Language[PromQLRequest, PromQLPlan, MetricAnswer, SampleResult] = Langua
     merge=promql.merge_promql,
     explain=explain_promql,
     advice=promql.SLOW,
+    rewrite=promql.rewrite_samples,
 )
 LOG_LINES: Language[LogLinesRequest, Optimised, RowsAnswer, RowMerge] = Language(
     name="LogQL, lines",

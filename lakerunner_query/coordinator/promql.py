@@ -19,8 +19,11 @@ import msgspec
 from lakerunner_query.coordinator.engine import Cut, Limits, PreparedQuery, Shards, all_at_once, step_count
 from lakerunner_query.coordinator.locate import METRICS, Lookup, RollupLookup, samples_query
 from lakerunner_query.coordinator.merge import SampleMerge, SampleResult
+from lakerunner_query.coordinator.rewriting import Candidates, Rewritten, metric_units, mosaic
 from lakerunner_query.plan.costs import Choice, choices
 from lakerunner_query.plan.promql import Reads, per_series, reads, rollups_for
+from lakerunner_query.plan.rewrite import ActiveRule, Guards, steps_of
+from lakerunner_query.plan.rewrite_promql import GUARDS, rewrite_promql
 from lakerunner_query.plan.slices import SampleSliceSizes, cut_steps, overlapping_segments, rows_to_read
 from lakerunner_query.promql.context import Options
 from lakerunner_query.promql.lang.ast import Expr
@@ -33,6 +36,7 @@ from lakerunner_query.protocol.units import MetricUnit, RollupRef, ShardUnit, se
 from lakerunner_query.vectors.vector import Steps
 from resources.index.types import Segment
 from resources.lake.frequency import rollup_of
+from resources.lake.layout import Signal
 
 NS_PER_MS = 1_000_000
 LOOKBACK_MS = 300_000
@@ -112,8 +116,10 @@ def cut_promql(
     query: PromQLQuery, workers: int, limits: Limits, sizes: SampleSliceSizes = SLICE_SIZES
 ) -> Cut:
     """Cut the query along its evaluation times, or one slice of it along its series."""
+    if query.rewritten is not None and query.rewritten.is_used:
+        return all_at_once(list(_mosaic(query, query.rewritten, workers, limits, sizes)))
     loads = list(zip(query.plan.reads, query.segments, strict=True))
-    units = list(_slices(query, loads, workers, limits, sizes))
+    units = list(_slices(query, query.plan.steps, loads, workers, limits, sizes))
     if len(units) == 1:
         parts = shard_units(units[0], query.plan.expr, rows_to_read(loads), workers, sizes)
         if parts:
@@ -121,8 +127,35 @@ def cut_promql(
     return all_at_once(units)
 
 
+def rewrite_samples(
+    plan: PromQLPlan, request: PromQLRequest, rules: Sequence[ActiveRule], guards: Guards = GUARDS
+) -> Candidates | None:
+    """Find the rules that may serve aggregations over samples."""
+    found = rewrite_promql(plan.expr, plan.steps, rules, guards) if request.rewrite else None
+    if found is None:
+        return None
+    places = {frozenset(read.matchers): place for place, read in enumerate(plan.reads)}
+    raw = [places[case.leaf.body.matchers] for case in found.cases]
+    return Candidates.of(found, Signal.METRICS, plan.steps, raw, request.lookback_ms)
+
+
+def _mosaic(
+    query: PromQLQuery, rewritten: Rewritten, workers: int, limits: Limits, sizes: SampleSliceSizes
+) -> Iterator[MetricUnit]:
+    def of_samples(first: int, behind: int) -> Iterator[MetricUnit]:
+        steps = steps_of(query.plan.steps, first, behind)
+        read = reads(query.plan.expr, steps, query.request.lookback_ms, limits.default_subquery_step_ms)
+        return _slices(query, steps, list(zip(read, query.segments, strict=True)), workers, limits, sizes)
+
+    def of_metrics(first: int, behind: int) -> Iterator[MetricUnit]:
+        return metric_units(query.request.org, rewritten, (first, behind), workers, limits)
+
+    return mosaic(rewritten, query.plan.steps.count, of_samples, of_metrics)
+
+
 def _slices(
     query: PromQLQuery,
+    steps: Steps,
     loads: Sequence[tuple[Reads, Sequence[Segment]]],
     workers: int,
     limits: Limits,
@@ -133,7 +166,7 @@ def _slices(
     rollups = rollups_to_read(query)
     knows_its_range = bool(_OF_THE_RANGE.search(query.text))
     whole_start = request.start_ms if request.step_ms else plan.steps.start_ms
-    for part in cut_steps(plan.steps, loads, workers, sizes):
+    for part in cut_steps(steps, loads, workers, sizes):
         steps = part.steps
         read = reads(plan.expr, steps, request.lookback_ms, limits.default_subquery_step_ms)
         before_ns = RESET_CONTEXT_MS * NS_PER_MS

@@ -95,6 +95,8 @@ class Evidence:
     """Starts of the hours that the rule does not cover; None where the index did not say."""
     raw_bytes: float
     derived_bytes: float
+    is_made: bool = False
+    """Some of the segments that the leaf reads were made by rules."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,7 @@ from lakerunner_query.plan.rewrite import (
 )
 from lakerunner_query.plan.rewrite_promql_parts import Formula, number, operation, vector_of
 from lakerunner_query.promql.lang.ast import Aggregate, Expr
+from lakerunner_query.promql.lang.functions import GREATEST, LEAST, TOTAL
 from lakerunner_query.rules.documents import LINE_BYTES, Form
 from lakerunner_query.syntax import Matcher
 from resources.lake.layout import Signal
@@ -70,15 +71,15 @@ from resources.lake.layout import Signal
 ALWAYS_THERE = frozenset({"service_name"})
 """Labels that every stream has."""
 FORMULAS: Mapping[tuple[str, bool], Formula] = {
-    ("count_over_time", False): Formula("sum", Form.COUNT),
-    ("rate", False): Formula("sum", Form.COUNT, is_per_second=True),
-    ("bytes_over_time", False): Formula("sum", Form.SUM),
-    ("bytes_rate", False): Formula("sum", Form.SUM, is_per_second=True),
-    ("sum_over_time", True): Formula("sum", Form.SUM),
-    ("rate", True): Formula("sum", Form.SUM, is_per_second=True),
-    ("avg_over_time", True): Formula("sum", Form.SUM, divided_by=Form.COUNT),
-    ("min_over_time", True): Formula("min", Form.MIN),
-    ("max_over_time", True): Formula("max", Form.MAX),
+    ("count_over_time", False): Formula(TOTAL, Form.COUNT),
+    ("rate", False): Formula(TOTAL, Form.COUNT, is_per_second=True),
+    ("bytes_over_time", False): Formula(TOTAL, Form.SUM),
+    ("bytes_rate", False): Formula(TOTAL, Form.SUM, is_per_second=True),
+    ("sum_over_time", True): Formula(TOTAL, Form.SUM),
+    ("rate", True): Formula(TOTAL, Form.SUM, is_per_second=True),
+    ("avg_over_time", True): Formula(TOTAL, Form.SUM, divided_by=Form.COUNT),
+    ("min_over_time", True): Formula(LEAST, Form.MIN),
+    ("max_over_time", True): Formula(GREATEST, Form.MAX),
 }
 """Aggregations over time, of lines or of numbers, by what a derived metric has to give."""
 AROUND = frozenset({"sum", "min", "max", "avg", "count"})
@@ -323,7 +324,7 @@ def _translate(expr: SampleExpr, parts: Mapping[SampleExpr, Expr]) -> Expr:
 
 def _from_rule(case: Case) -> Expr:
     leaf, rule = _selections(case)
-    formula = FORMULAS.get((case.leaf.op, leaf.unwrap is not None), Formula("sum", Form.COUNT))
+    formula = FORMULAS.get((case.leaf.op, leaf.unwrap is not None), Formula(TOTAL, Form.COUNT))
     form, behind = (None, frozenset[Matcher]()) if rule is None else (rule.form, rule.form.last.matches)
     extra = {one for one in leaf.form.matchers if form is None or one not in form.matchers}
     return formula.over(case, sorted(extra | (leaf.behind - behind), key=matcher_text))

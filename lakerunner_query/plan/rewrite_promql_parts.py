@@ -21,6 +21,7 @@ from lakerunner_query.promql.lang.ast import (
     Shift,
     Text,
 )
+from lakerunner_query.promql.lang.functions import SET_LABEL, TO_VECTOR, MergedWindow
 from lakerunner_query.rules.documents import Form
 from lakerunner_query.syntax import Matcher, MatchOp
 from resources.lake.series import NAME_LABEL
@@ -35,8 +36,8 @@ _PLAIN_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 class Formula:
     """Aggregation over series of the same aggregation over time, of one form of a derived metric."""
 
-    op: str
-    """Aggregation over the series of a group, and over the samples of a window."""
+    merge: MergedWindow
+    """Functions over the samples of a window, and over the series of a group."""
     form: Form
     is_per_second: bool = False
     divided_by: Form | None = None
@@ -56,8 +57,8 @@ class Formula:
         named = Matcher(NAME_LABEL, MatchOp.EQUAL, metric)
         name = metric if _PLAIN_NAME.fullmatch(metric) else ""
         selector = Selector(name, (*extra, named), Shift(times.offset_ns // NS_PER_MS))
-        windowed = Call(f"{self.op}_over_time", (Matrix(selector, times.range_ns // NS_PER_MS),))
-        return Aggregate(self.op, windowed, None, case.leaf.by or ())
+        windowed = Call(self.merge.over_time, (Matrix(selector, times.range_ns // NS_PER_MS),))
+        return Aggregate(self.merge.aggregation, windowed, None, case.leaf.by or ())
 
 
 def operation(op: str, left: Expr, right: Expr, *, return_bool: bool = False) -> Expr:
@@ -79,8 +80,8 @@ def _is_number(expr: Expr) -> bool:
 
 def labelled(expr: Expr, name: str, value: str) -> Expr:
     """Give all series a label that they do not have."""
-    return Call("label_replace", (expr, Text(name), Text(value), Text(name), Text("")))
+    return Call(SET_LABEL, (expr, Text(name), Text(value), Text(name), Text("")))
 
 
 def vector_of(value: float) -> Expr:
-    return Call("vector", (number(value),))
+    return Call(TO_VECTOR, (number(value),))

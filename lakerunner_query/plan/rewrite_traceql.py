@@ -34,6 +34,7 @@ from lakerunner_query.plan.rewrite import (
 from lakerunner_query.plan.rewrite_promql_parts import Formula, labelled, operation
 from lakerunner_query.plan.traceql import TraceMetricsRequest
 from lakerunner_query.promql.lang.ast import Expr
+from lakerunner_query.promql.lang.functions import GREATEST, LEAST, TOTAL
 from lakerunner_query.rules.documents import DerivedMetric, Form
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.traceql.lang.ast import (
@@ -62,10 +63,10 @@ COUNTS, VALUES = "count", "value"
 TEXTS = frozenset({Type.STRING, Type.STATUS, Type.KIND})
 """Types of intrinsics that labels of metrics hold as they are."""
 _VALUES: Mapping[Merge, Formula] = {
-    Merge.SUM: Formula("sum", Form.SUM),
-    Merge.MEAN: Formula("sum", Form.SUM),
-    Merge.MIN: Formula("min", Form.MIN),
-    Merge.MAX: Formula("max", Form.MAX),
+    Merge.SUM: Formula(TOTAL, Form.SUM),
+    Merge.MEAN: Formula(TOTAL, Form.SUM),
+    Merge.MIN: Formula(LEAST, Form.MIN),
+    Merge.MAX: Formula(GREATEST, Form.MAX),
 }
 _UNSAFE = pattern_of("[^a-zA-Z0-9_]")
 
@@ -237,7 +238,7 @@ def _parts(case: Case, number: int) -> Expr:
     leaf, rule = _both(case)
     more = (leaf.conditions or frozenset()) - (rule.conditions or frozenset())
     extra = [matcher for one in sorted(more, key=print_node) for matcher in _matchers_of(one)]
-    counts = labelled(Formula("sum", Form.COUNT).over(case, extra), PART, f"{number} {COUNTS}")
+    counts = labelled(Formula(TOTAL, Form.COUNT).over(case, extra), PART, f"{number} {COUNTS}")
     if leaf.operand is None:
         return counts
     formula = _VALUES.get(leaf.merge or Merge.SUM, _VALUES[Merge.SUM])

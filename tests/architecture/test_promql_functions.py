@@ -42,7 +42,8 @@ QUERY = Path(__file__).resolve().parents[2] / "lakerunner_query"
 ROWS = {"promql/lang/functions.py", "promql/functions/registry.py"}
 AGGREGATION_ROWS = {"promql/lang/functions.py", "promql/aggregation.py"}
 OTHER_LANGUAGES = (
-    "logql", "traceql", "gotext", "api/loki", "lakeql", "plan/lakeql", "worker/tables", "api/postgres"
+    "logql", "traceql", "gotext", "api/loki", "lakeql", "plan/lakeql", "worker/tables", "api/postgres",
+    "plan/rewrite_logql", "plan/rewrite_traceql",
 )  # fmt: skip
 """Folders of languages that have functions of the same names."""
 OTHER_MEANINGS: Mapping[str, str] = {

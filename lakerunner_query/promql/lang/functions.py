@@ -104,6 +104,21 @@ class AggregationOperator:
     orders_answer: bool
 
 
+@dataclass(frozen=True, slots=True)
+class MergedWindow:
+    """Function over the samples of a window, and the aggregation that merges outcomes of several series."""
+
+    aggregation: str
+    over_time: str
+
+
+TOTAL = MergedWindow("sum", "sum_over_time")
+NUMBER = MergedWindow("sum", "count_over_time")
+LEAST = MergedWindow("min", "min_over_time")
+GREATEST = MergedWindow("max", "max_over_time")
+TO_VECTOR, SET_LABEL = "vector", "label_replace"
+"""Functions that expressions which no person wrote are made of."""
+
 OF_VECTOR = Signature((VECTOR,), VECTOR, 0)
 OF_MATRIX = Signature((MATRIX,), VECTOR, 0)
 OF_DATE = Signature((VECTOR,), VECTOR, 1)
