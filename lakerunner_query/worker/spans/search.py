@@ -119,7 +119,7 @@ def _newest_first(known: KnownTraces, flags: Flags, unit: TraceSearchUnit) -> li
 
 TRIED = 8
 """Times the limit: so many of the newest traces are tried before candidates are looked for among all."""
-SMALL_WINDOW = 30_000
+SMALL_WINDOW = 100_000
 """Spans of a window that are read at once."""
 FEW = 4
 """Times as many segments as may have a span on which a match depends: then it is looked for first."""
