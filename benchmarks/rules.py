@@ -61,7 +61,8 @@ def rules() -> Iterator[DerivedMetric]:
         yield _rule(number, "lines", f"{{{service}}}", ("service_name", "detected_level"))
         yield _rule(number, "errors", f'{everything} | detected_level="error"', ("service_name",))
         yield _rule(number, "words", f'{everything} |= "orders?page={number}"', ("service_name",))
-        yield _rule(number, "codes", f"{{{service}}} | http_status_code >= 500", ("service_name", "http_method"))
+        failed = f"{{{service}}} | http_status_code >= 500"
+        yield _rule(number, "codes", failed, ("service_name", "http_method"))
         took = f'{{{service}}} |= "status 500" | pattern "<_> in <took> request_id=<_>"'
         yield _rule(number, "took", took, ("service_name",), "duration(took)")
 

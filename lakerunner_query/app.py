@@ -71,8 +71,6 @@ HANDLERS = (
     log_alerts_router, tail, metrics_router,
     promql_router, prometheus_router, federation_router, home_router, healthy, ready_like_prometheus,
     ready_like_tempo, tempo_router, jaeger_router, spans_router, traces_router, traceql_router,
-    service_map_router, rules_router, mimir_rules_router, loki_rules_router,
-    service_map_router, alerts_router,
     service_map_router, alerts_router, rules_router, mimir_rules_router, loki_rules_router,
 )  # fmt: skip
 

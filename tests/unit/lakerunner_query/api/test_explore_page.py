@@ -157,7 +157,8 @@ def test_every_element_the_scripts_name_exists() -> None:
     assert len(identifiers) == len(set(identifiers))
     named = {name for file in SCRIPTS for name in re.findall(r'\$\("([^"]+)"\)', text(file))}
     assert named <= set(identifiers)
-    assert {f"view-{name}" for name in ("logs", "metrics", "traces", "map", "alerts", "sql")} <= set(identifiers)
+    views = ("logs", "metrics", "traces", "map", "alerts", "sql")
+    assert {f"view-{name}" for name in views} <= set(identifiers)
 
 
 def test_every_control_has_a_name() -> None:
