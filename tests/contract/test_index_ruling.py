@@ -11,10 +11,13 @@ import pytest
 
 from resources.index.memory import MemoryIndex
 from resources.index.postgres import PostgresIndex
+from resources.index.rule_types import PutRule, RuleKind
 from resources.index.ruling_types import AlertChange, AlertState, GroupRecord, Notice
-from resources.index.types import Intake, ObjectNotice
+from resources.index.types import BatchKind, BatchPlan, Intake, ObjectNotice, Publication
 from resources.lake.layout import Signal
+from resources.lake.signals import MATERIALIZED_MS
 from resources.lake.timecut import HOUR_NS
+from tests.contract.test_index_tiers import segment
 
 LEASE_S = 6.0
 RECEIVER = "alertmanager:1"
@@ -23,6 +26,7 @@ TIMES = {
     "ruler_group": ("finished_at", "changed_at"),
     "alert_notice": ("created_at", "busy_until"),
     "raw_object": ("registered_at",),
+    "partition": ("due_since",),
 }
 
 
@@ -209,6 +213,22 @@ def test_freshness_is_that_of_the_slowest_arrival_that_still_waits(clocked: Cloc
     assert found.seconds == pytest.approx(45, abs=5)
     clocked.wait(600)
     assert index.freshness(["acme"], 600) == []
+
+
+def test_hours_that_wait_to_be_derived_add_to_freshness(clocked: Clocked) -> None:
+    index = clocked.index
+    hour_ns = time.time_ns() // HOUR_NS * HOUR_NS
+    document = {"metric": "lines", "source": "logs", "select": '{a=~".+"}', "keep": [], "value": ""}
+    index.change_rules("acme", [PutRule(RuleKind.DERIVED, "", "lines", document)], None)
+    claim = index.create_claimed(BatchPlan(BatchKind.COOK, "acme", "c", Signal.LOGS, hour_ns))
+    sent = segment(1, start=hour_ns, signal=Signal.LOGS, dataset="logs", org="acme")
+    index.publish(Publication(claim, (sent,), hours=(hour_ns,)))
+    assert index.due_partitions(Signal.LOGS, MATERIALIZED_MS)
+    clocked.wait(30)
+    arrived = ObjectNotice("raw", "otel-raw/acme/c/logs/a", "acme", "c", Signal.LOGS, hour_ns, 10, "e1")
+    index.take_in(Intake("k", (arrived,)))
+    (found,) = index.freshness(["acme"], 600)
+    assert found.seconds == pytest.approx(30, abs=5)
 
 
 @pytest.mark.integration

@@ -16,7 +16,11 @@ from resources.index.ruling_types import (
     WaitingNotices,
 )
 from resources.index.types import ObjectState
+from resources.lake.signals import MATERIALIZED_MS
+from resources.lake.timecut import SECOND_NS
 
+RECENT_HOURS_S = 7200.0
+"""Age of hours whose derivation tells how fresh derived metrics are."""
 FORGOTTEN_S = 3600.0
 """Seconds after which a process whose lease ended is forgotten."""
 
@@ -137,8 +141,20 @@ class Ruling(MemoryPart):
                 recent = [o for o in mine if o.registered_at > now - window_s]
                 waits = sorted(now - o.registered_at for o in recent if _is_waiting(o))
                 if recent:
-                    found.append(Freshness(org, waits[-1] if waits else 0.0))
+                    found.append(Freshness(org, (waits[-1] if waits else 0.0) + self._derivation_s(org, now)))
             return found
+
+    def _derivation_s(self, org: str, now: float) -> float:
+        """Return for how long hours have been due to be derived again."""
+        since = (now - RECENT_HOURS_S) * SECOND_NS
+        dues = (
+            now - version.due_at
+            for (owner, _, frequency_ms, start_ns), version in self._state.versions.items()
+            if (owner, frequency_ms) == (org, MATERIALIZED_MS)
+            and version.due_at is not None
+            and start_ns >= since
+        )
+        return max(dues, default=0.0)
 
     @staticmethod
     def _add_notice(ruling: RulingState, org: str, notice: Notice, now: float) -> None:

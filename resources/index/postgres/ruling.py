@@ -18,6 +18,7 @@ from resources.index.ruling_types import (
     WaitingNotices,
 )
 from resources.index.statements import load
+from resources.lake.signals import MATERIALIZED_MS
 
 SQL = load("ruling")
 
@@ -116,7 +117,8 @@ class Ruling(PostgresPart):
             return connection.execute(SQL["forget_alert_notices"], values).rowcount
 
     def freshness(self, orgs: Sequence[str], window_s: float) -> list[Freshness]:
-        rows = self._rows(SQL["arrival_freshness"], {"orgs": list(orgs), "window_s": window_s})
+        fields = {"orgs": list(orgs), "window_s": window_s, "derived_ms": MATERIALIZED_MS}
+        rows = self._rows(SQL["arrival_freshness"], fields)
         return [Freshness(row["org"], row["seconds"]) for row in rows]
 
 

@@ -177,23 +177,41 @@ WHERE at_ms < (extract(EPOCH FROM now()) - %(change_s)s) * 1000;
 DELETE FROM lakerunner.ruler_group
 WHERE changed_at < now() - make_interval(secs => %(group_s)s) AND rule_id <> all(%(live)s);
 
--- Most of the arrivals of the last minutes are visible after so long; what waits counts with its age.
+-- Most of the arrivals of the last minutes are visible after so long; what waits counts with its age. Metrics that are
+-- derived from them follow later: an hour that is due to be derived again adds the time for which it has been so.
 
 -- name: arrival_freshness
+WITH derivation AS (
+    SELECT
+        org_id,
+        max(extract(EPOCH FROM now() - due_since)) AS due_s
+    FROM lakerunner.partition
+    WHERE
+        org_id = any(%(orgs)s)
+        AND signal IN ('logs', 'metrics', 'traces')
+        AND frequency_ms = %(derived_ms)s
+        AND start_ns >= (extract(EPOCH FROM now()) - 7200) * 1000000000
+        AND due_since IS NOT NULL
+    GROUP BY org_id
+)
+
 SELECT
-    org_id AS org,
-    greatest(
-        percentile_disc(0.99) WITHIN GROUP (
-            ORDER BY extract(EPOCH FROM coalesce(done_at, now()) - registered_at)
-        ),
-        0
+    o.org_id AS org,
+    (
+        greatest(
+            percentile_disc(0.99) WITHIN GROUP (
+                ORDER BY extract(EPOCH FROM coalesce(o.done_at, now()) - o.registered_at)
+            ),
+            0
+        ) + coalesce(max(d.due_s), 0)
     )::float8 AS seconds
-FROM lakerunner.raw_object
+FROM lakerunner.raw_object AS o
+LEFT JOIN derivation AS d ON o.org_id = d.org_id
 WHERE
-    org_id = any(%(orgs)s)
-    AND signal IN ('logs', 'metrics', 'traces')
-    AND arrival_hour_ns >= (extract(EPOCH FROM now()) - 7200) * 1000000000
-    AND registered_at > now() - make_interval(secs => %(window_s)s)
-    AND state IN ('registered', 'batched', 'done')
-GROUP BY org_id
-ORDER BY org_id;
+    o.org_id = any(%(orgs)s)
+    AND o.signal IN ('logs', 'metrics', 'traces')
+    AND o.arrival_hour_ns >= (extract(EPOCH FROM now()) - 7200) * 1000000000
+    AND o.registered_at > now() - make_interval(secs => %(window_s)s)
+    AND o.state IN ('registered', 'batched', 'done')
+GROUP BY o.org_id
+ORDER BY o.org_id;
