@@ -14,6 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow.compute as pc
 
+from lakerunner_assets.materialized.log_scan import (
+    Ending,
+    HourScan,
+    SharedRule,
+    shared_rule,
+    worth_sharing,
+)
 from lakerunner_assets.materialized.rule_cells import (
     BUCKET_NS,
     BUCKETS,
@@ -72,6 +79,10 @@ class LogRule:
         return cls(parsed, naming, measures)
 
     @property
+    def has_values(self) -> bool:
+        return self.measures_lines or self.expr.range.unwrap is not None
+
+    @property
     def ranged(self) -> LogRange:
         return simplify(self.expr.range, self.naming, of_bytes=self.measures_lines)
 
@@ -99,18 +110,35 @@ def derive_logs(
 ) -> dict[int, RuleCells]:
     """Return the cells of each rule by its id."""
     resources = ScanResources(SegmentOpener(place), session, Cancellation())
+    known = {rule.rule_id: LogRule.of(rule.metric) for rule in rules}
+    shared = {number: one for number, rule in known.items() if (one := _shared(rule, hour_ns, most))}
     found: dict[int, RuleCells] = {}
-    for rule in rules:
-        source = LakeLogSource(_SameForAll(segments), resources, UnreadableSegments(), hour_ns + HOUR_NS)
-        found[rule.rule_id] = _derive(LogRule.of(rule.metric), source, hour_ns, most)
-        for missing in source.report().missing:
-            raise SourceUnreadableError(f"segment {missing.segment_id}: {missing.reason}")
+    if worth_sharing(shared):
+        scan = HourScan(_SameForAll(segments), resources, UnreadableSegments(), hour_ns + HOUR_NS)
+        scan.evaluate(list(shared.values()), hour_ns)
+        _check(scan)
+        found = {number: rule.cells for number, rule in shared.items()}
+    for number, rule in known.items():
+        if number not in found:
+            source = LakeLogSource(_SameForAll(segments), resources, UnreadableSegments(), hour_ns + HOUR_NS)
+            found[number] = _derive(rule, source, hour_ns, most)
+            _check(source)
     return found
 
 
+def _check(source: LakeLogSource) -> None:
+    for missing in source.report().missing:
+        raise SourceUnreadableError(f"segment {missing.segment_id}: {missing.reason}")
+
+
+def _shared(rule: LogRule, hour_ns: int, most: int) -> SharedRule | None:
+    ending = Ending(rule.naming.names, rule.expr.range.unwrap, rule.measures_lines)
+    cells = RuleCells(hour_ns, most, with_values=rule.has_values)
+    return shared_rule(rule.ranged.query, demand_of(rule.expr, rule.naming), ending, cells)
+
+
 def _derive(rule: LogRule, source: LogSource, hour_ns: int, most: int) -> RuleCells:
-    unwrap = rule.expr.range.unwrap
-    cells = RuleCells(hour_ns, most, with_values=rule.measures_lines or unwrap is not None)
+    cells = RuleCells(hour_ns, most, with_values=rule.has_values)
     ranged = rule.ranged
     if not cells.with_values:
         by = tuple(sorted(rule.naming.names))

@@ -122,6 +122,25 @@ class RuleCells:
             sums, least, most = (each.reduceat(ordered, starts) for each in (np.add, np.minimum, np.maximum))
             self._numbers.append((sums, least, most))
 
+    def add_cells(
+        self,
+        labels: Sequence[Labels],
+        codes: Int64s,
+        buckets: Int64s,
+        counts: Int64s,
+        values: Sequence[Doubles] = (),
+    ) -> None:
+        """Add counts of cells, of which several may be the same; `values` as in `add_counts`."""
+        numbers = self._number(labels)
+        if numbers is None or not len(codes):
+            return
+        self._cells.append(numbers[codes] * BUCKETS + buckets)
+        self._counts.append(counts)
+        if self.with_values:
+            sums, least, most = values
+            self._check(sums)
+            self._numbers.append((sums, least, most))
+
     def overflow(self) -> None:
         self.has_overflowed = True
         self.refuse(f"more than {self.most} series")
