@@ -176,6 +176,8 @@ class RuleCells:
         """Return the numbers of label sets; None once there are too many. Empty values count as absent."""
         if self.has_overflowed:
             return None
+        if any(not value for each in labels for _, value in each):
+            self.refuse("a kept label is there but empty, which is not the same as absent in LogQL")
         known = [tuple(sorted(pair for pair in each if pair[1])) for each in labels]
         numbers = np.array([self._codes.setdefault(each, len(self._codes)) for each in known], np.int64)
         if len(self._codes) > self.most:

@@ -155,7 +155,8 @@ def _labels(by: Sequence[Field], groups: Iterable[tuple[LabelValue, ...]], cells
         for name, field, (kind, value) in zip(names, by, values, strict=True):
             if kind is None:
                 continue
-            if (kind is not Type.STRING and not isinstance(field, Intrinsic)) or value == "":
+            is_text = kind is Type.STRING and isinstance(value, str)  # a list of texts is none
+            if not (is_text or isinstance(field, Intrinsic)) or value == "":
                 cells.refuse(f"{field_text(field)} is not always a text")
             pairs.append((name, _text(value)))
         found.append(tuple(pairs))

@@ -39,8 +39,11 @@ from resources.lake.frequency import AS_SENT
 from resources.lake.layout import Signal, hourly_segment_key
 from resources.lake.signals import MATERIALIZED_MS
 from resources.lake.timecut import HOUR_NS, SECOND_NS
+from resources.settings import Settings
 from tests.golden.lake_source import sample_table
 from tests.golden.memory_source import Sample
+from tests.support.cooking_lake import Lake as CookedLake
+from tests.support.materialized.rules import derive_rules
 from tests.support.query.in_process import InProcess
 from tests.support.query.lake import Lake
 
@@ -129,6 +132,14 @@ class RuledLake:
     @property
     def metrics(self) -> list[DerivedMetric]:
         return [derived_of(stored) for stored in self.index.rules(ORG).rules]
+
+    def derive_as_product(self) -> None:
+        """Derive every hour as the product does."""
+        folder = self.lake_folder.parent
+        settings = Settings(data_dir=folder, lake_url=f"file://{self.lake_folder}")
+        hours = sorted(p.start_ns for p in self.index.partitions(ORG, self.signal, AS_SENT))
+        cooked = CookedLake(folder, settings, self.index)
+        derive_rules(cooked, self.signal, hours, force=True)
 
     def derive(self, hours: Iterable[int] | None = None) -> None:
         """Derive what is due, or these hours, by all rules."""
