@@ -38,6 +38,7 @@ class Ruling(PostgresPart):
         values = {"owner": owner, "rules": rules, "orgs": [groups[rule] for rule in rules]}
         with self._transaction() as connection:
             connection.execute(SQL["add_ruler_groups"], values)
+            connection.execute(SQL["hold_rulers"])
             rows = connection.execute(SQL["claim_ruler_groups"], values).fetchall()
         return sorted(map(_record_of, rows), key=lambda one: one.rule_id)
 

@@ -26,6 +26,11 @@ SELECT
 FROM unnest(%(rules)s::bigint[], %(orgs)s::text[]) AS wanted (rule_id, org_id)
 ON CONFLICT (rule_id) DO NOTHING;
 
+-- A process that began to live after the claim's snapshot would be taken for a dead one: none begins until it ends.
+
+-- name: hold_rulers
+LOCK TABLE lakerunner.ruler_process IN SHARE MODE;
+
 -- Only what nobody holds is claimed; rows are locked in order, so that two processes do not wait for each other.
 
 -- name: claim_ruler_groups
