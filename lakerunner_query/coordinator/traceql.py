@@ -30,6 +30,7 @@ from lakerunner_query.plan.traceql import (
     deciding_terms,
     is_rare,
     rows_first,
+    stands_alone,
 )
 from lakerunner_query.protocol.answers import MetricAnswer
 from lakerunner_query.protocol.traces import (
@@ -51,7 +52,6 @@ from lakerunner_query.protocol.units import (
 from lakerunner_query.traceql.lang.ast import MetricsAggregation, MetricsCompare
 from lakerunner_query.traceql.lang.conditions import analyse
 from lakerunner_query.traceql.lang.functions import METRICS_FUNCTIONS, Merge
-from lakerunner_query.traceql.lang.intrinsics import Home
 from lakerunner_query.traceql.lang.parser import parse_cached, parse_metrics
 from lakerunner_query.traceql.series import LabelSet, Series, make_series, metrics_functions
 from lakerunner_query.vectors.vector import Steps
@@ -80,8 +80,7 @@ def plan_search(text: str, request: TraceSearchRequest, limits: Limits) -> Trace
 def plan_metrics(text: str, request: TraceMetricsRequest, _: Limits) -> TracePlan:
     query = parse_metrics(text)
     facts = analyse(query)
-    is_alone = facts.is_on_one_span and Home.TRACE not in facts.homes and not facts.reads_all_fields
-    reach_ns = 0 if is_alone else REACH_NS
+    reach_ns = 0 if stands_alone(facts) else REACH_NS
     return TracePlan(query, request.from_ns, request.end_ns, reach_ns, deciding_terms(facts))
 
 

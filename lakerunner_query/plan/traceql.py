@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from lakerunner_query.plan.trace_demands import Terms, deciding_span, index_terms, names_rare_text
 from lakerunner_query.traceql.lang.ast import Query
 from lakerunner_query.traceql.lang.conditions import Analysis
+from lakerunner_query.traceql.lang.intrinsics import Home
 from resources.index.types import Segment
 from resources.lake.timecut import HOUR_NS
 
@@ -83,6 +84,11 @@ class TracePlan:
     """Index terms of segments that may have the span on which a match depends."""
     is_rare: bool = False
     """Few segments have such a span, as far as the query tells: behind the first window it reads all."""
+
+
+def stands_alone(facts: Analysis) -> bool:
+    """Tell whether a query for metrics looks at each span by itself, whatever trace it is of."""
+    return facts.is_on_one_span and Home.TRACE not in facts.homes and not facts.reads_all_fields
 
 
 def is_rare(facts: Analysis) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from lakerunner_query.plan.traceql import stands_alone
 from lakerunner_query.protocol.traces import (
     Named,
     TraceCells,
@@ -17,6 +18,7 @@ from lakerunner_query.protocol.units import TraceMetricsUnit
 from lakerunner_query.traceql.cells import Cells, LabelValue, Steps, measure
 from lakerunner_query.traceql.frame import Frame
 from lakerunner_query.traceql.lang.ast import Field, MetricsAggregation, MetricsCompare, Type
+from lakerunner_query.traceql.lang.conditions import analyse
 from lakerunner_query.traceql.lang.parser import parse_metrics
 from lakerunner_query.traceql.lang.printer import field_text
 from lakerunner_query.traceql.series import metrics_functions
@@ -45,7 +47,8 @@ class TraceMetricsScanner:
             wanted = Wanted.of(fields_of(query))
             if any(isinstance(node, MetricsCompare) for node in nodes):
                 wanted = spans.all_attributes(unit.segments, wanted)
-            frame = spans.read(unit.segments, wanted, ids_of(unit.window))
+            is_any = stands_alone(analyse(query))
+            frame = spans.read(unit.segments, wanted, ids_of(unit.window), is_any_order=is_any)
             cancellation.check()
             functions = tuple(_cells_of(frame, node, unit) for node in nodes)
             return TraceMetricsAnswer(functions, spans.rows, reader.reader.report())

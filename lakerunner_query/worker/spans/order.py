@@ -34,10 +34,15 @@ class SpanKeys:
     """The order in which they were sent is that of objects, then positions."""
 
 
-def order_of(keys: SpanKeys) -> Int64s:
-    """Return the rows that count, in order."""
+def order_of(keys: SpanKeys, *, is_any: bool = False) -> Int64s:
+    """Return the rows that count, in order.
+
+    If any order will do they stay as they are, unless a trace is in several runs of rows.
+    """
     trace, is_shared = _traces(keys)
     is_kept = _first_of_twins(keys, trace, is_shared)
+    if is_any and is_kept is None and not is_shared.any():
+        return np.arange(len(trace))
     kept: Int64s = np.arange(len(trace)) if is_kept is None else np.flatnonzero(is_kept)
     return kept[_sent_order(trace[kept], keys.objects[kept], keys.positions[kept])]
 

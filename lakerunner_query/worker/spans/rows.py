@@ -124,8 +124,10 @@ class SpanReader:
         self.rows = 0
         """Spans that were read."""
 
-    def read(self, segments: Sequence[SegmentRef], wanted: Wanted, ids: TraceRange) -> Frame:
-        """Return the traces with these ids."""
+    def read(
+        self, segments: Sequence[SegmentRef], wanted: Wanted, ids: TraceRange, *, is_any_order: bool = False
+    ) -> Frame:
+        """Return the traces with these ids; in any order, where each span stands for itself."""
         tables = [
             table for one in self.reader.open(segments)
             if (table := self._read_segment(one, wanted, ids)) is not None and table.num_rows
@@ -136,7 +138,7 @@ class SpanReader:
         if not tables:
             return frame_of(_empty(), wanted)
         whole = pa.concat_tables(tables, promote_options="default").unify_dictionaries()
-        return frame_of(_in_order(whole.combine_chunks()), wanted)
+        return frame_of(_in_order(whole.combine_chunks(), is_any=is_any_order), wanted)
 
     def traces(self, segments: Sequence[SegmentRef], ids: TraceRange) -> KnownTraces:
         """Return the traces of a range, without reading any span."""
@@ -283,7 +285,7 @@ def _empty() -> pa.Table:
     return pa.schema(list(types.items())).empty_table()
 
 
-def _in_order(table: pa.Table) -> pa.Table:
+def _in_order(table: pa.Table, *, is_any: bool) -> pa.Table:
     """Sort spans by trace and, within it, as they were sent; drop those that are there twice."""
     low, high = _halves(table.column(TRACE).combine_chunks())
     order = order_of(
@@ -291,7 +293,8 @@ def _in_order(table: pa.Table) -> pa.Table:
             high, low, id_numbers(table.column(SPAN).combine_chunks()), table.column(START).to_numpy(),
             _codes(table.column(KIND), SPAN_KINDS), table.column(CHQ_OBJECT).to_numpy(),
             table.column(CHQ_POSITION).to_numpy(),
-        )
+        ),
+        is_any=is_any,
     )  # fmt: skip
     if len(order) == table.num_rows and (np.diff(order) > 0).all():
         return table

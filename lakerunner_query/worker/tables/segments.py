@@ -34,8 +34,8 @@ from resources.lake.tokens import TokenBloom, token_hash
 FOOTER_BYTES = 64 << 20
 LABEL_BYTES = 64 << 20
 BLOOM_BYTES = 64 << 20
-SUMMARY_BYTES = 64 << 20
-"""Bounds of what stays in memory of all segments."""
+SUMMARY_BYTES = 128 << 20
+"""Bounds of what stays in memory of all segments; a trace takes some 80 bytes of summaries."""
 LARGE_BLOOM = 128 << 10
 """Bytes from which on the footer and the bloom filters of row groups are less to fetch than a token bloom."""
 PARSED_SIZE = 6

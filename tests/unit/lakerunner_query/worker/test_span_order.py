@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -54,6 +56,10 @@ def test_rows_of_several_segments(segments: list[list[Row]], scale: int) -> None
         rows += sorted(fresh.values(), key=lambda one: (one[0], one[1], one[4], one[5]))
     found = [rows[place] for place in order_of(keys_of(rows, scale)).tolist()]
     assert found == plain(rows)
+    in_any = [rows[place] for place in order_of(keys_of(rows, scale), is_any=True).tolist()]
+    assert sorted(in_any) == sorted(found)
+    runs = [one for one, _ in groupby(trace for trace, *_ in in_any)]
+    assert len(runs) == len(set(runs)), "each trace is in one run"
 
 
 @pytest.mark.parametrize("span", [0, 7])
