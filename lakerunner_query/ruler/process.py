@@ -71,6 +71,8 @@ class Ruler:
         self._turns = asyncio.Semaphore(settings.ruler_concurrency)
         self._freshness: dict[str, float] = {}
         self._live: list[int] = []
+        self._judged: dict[tuple[int, int], bool] = {}
+        """True for versions of rules that the ruler evaluates."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set; then free all groups."""
@@ -102,7 +104,7 @@ class Ruler:
         beat = self._settings.ruler_beat
         beat.parent.mkdir(parents=True, exist_ok=True)
         beat.touch()
-        rules = {one.rule_id: one for one in await self._ask(self._index.all_rules) if _is_evaluated(one)}
+        rules = {one.rule_id: one for one in await self._ask(self._index.all_rules) if self._judges(one)}
         self._live = list(rules)
         names = {rule_id: f"{one.org}/{one.namespace}/{one.name}" for rule_id, one in rules.items()}
         mine = share(names, live, self.owner)
@@ -111,6 +113,13 @@ class Ruler:
             if rules[rule_id].version != own.stored.version:
                 own.next_version = rules[rule_id]
         await self._claim({rule_id: rules[rule_id] for rule_id in mine if rule_id not in self.groups})
+
+    def _judges(self, stored: StoredRule) -> bool:
+        """Tell whether rules are evaluated here; documents are read once per version."""
+        key = stored.rule_id, stored.version
+        if key not in self._judged:
+            self._judged[key] = _is_evaluated(stored)
+        return self._judged[key]
 
     async def measure(self) -> None:
         """Measure how long data takes to become visible."""
