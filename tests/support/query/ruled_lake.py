@@ -47,13 +47,16 @@ class RuledLake:
     heard: list[Heard] = field(default_factory=list)
     answers: Callable[[httpx.Request], int] = lambda _: 200
     """Status with which receivers answer."""
+    is_real: bool = False
+    """True: notifications travel over the network."""
     now_ms: int = 0
     _workers: int = 0
 
     def __post_init__(self) -> None:
         self.runner = asyncio.Runner()
         self.questions = self.with_cold_workers()
-        self.http = httpx.AsyncClient(transport=httpx.MockTransport(self._hear))
+        mock = None if self.is_real else httpx.MockTransport(self._hear)
+        self.http = httpx.AsyncClient(transport=mock)
         self.ruler = self.new_ruler()
 
     def with_cold_workers(self) -> Questions:
