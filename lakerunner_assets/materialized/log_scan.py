@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from lakerunner_assets.materialized.rule_cells import BUCKET_NS, BUCKETS, NO_NUMBERS, RuleCells
 from lakerunner_query.logql.frame import LogFrame, grouped_rows, has_text
@@ -28,11 +29,21 @@ from lakerunner_query.logql.stages.registry import RUN_OF, Clock
 from lakerunner_query.plan.logql import Nothing, RunStages
 from lakerunner_query.plan.optimise import improve_cached
 from lakerunner_query.vectors.vector import Labels
-from lakerunner_query.worker.logs.row_fetch import StreamRanks, frame_of, scanned_rows
-from lakerunner_query.worker.logs.samples import INTERVALS, LakeLogSource
-from lakerunner_query.worker.logs.scan_intervals import Pace, fetch, scan_intervals
+from lakerunner_query.worker.logs.labels import ScannedRows, columns_for, label_columns
+from lakerunner_query.worker.logs.row_fetch import (
+    MEANINGFUL_NULLS,
+    MESSAGE,
+    StreamRanks,
+    integers,
+    is_kept_coded,
+    lines_of,
+)
+from lakerunner_query.worker.logs.samples import FRAME_BYTES, FRAME_ROWS, LakeLogSource
+from lakerunner_query.worker.logs.scan_intervals import ScanInterval, rows_in_bytes
+from lakerunner_query.worker.logs.segment_opener import OpenSegment
 from lakerunner_query.worker.logs.stream_filter import StreamFilter
 from resources.arrays import Doubles, Flags, Int64s
+from resources.lake.columns import CHQ_STREAM_ID, CHQ_TSNS
 from resources.lake.streams import Stream
 from resources.lake.timecut import HOUR_NS
 
@@ -137,18 +148,63 @@ class HourScan(LakeLogSource):
         if isinstance(plan, Nothing):
             return
         with self._open(query, plan, hour_ns, hour_ns + HOUR_NS) as (files, scanned):
+            scanned.add(ScanInterval(hour_ns + 1, hour_ns + HOUR_NS + 1, tuple(files.opened)))
             ranks = StreamRanks.of(stream for one in files.opened for stream in one.streams)
-            pace = Pace(INTERVALS)
-            for interval in scan_intervals(
-                files.opened, hour_ns + 1, hour_ns + HOUR_NS + 1, pace, reverse=False
-            ):
-                scanned.add(interval)
-                for each in self._reads((), interval, demand):
-                    fetch(each.chunks())
-                    for table in self._tables(each.query, each.columns, ranks):
-                        rows = scanned_rows(table, each.query.group, ranks)
-                        frame = frame_of(rows, each.names)
-                        yield replace(frame, row_object=None, row_position=rows.ranks.astype(np.int64)), ranks
+            for one in files.opened:
+                self.resources.cancellation.check()
+                for frame in _frames(one, ranks, demand, hour_ns):
+                    yield frame, ranks
+
+
+def _frames(one: OpenSegment, ranks: StreamRanks, demand: Demand, hour_ns: int) -> Iterator[LogFrame]:
+    """Read row groups as they are stored: texts that are kept coded stay so."""
+    names = [name for name in columns_for([one.footer], demand.labels) if name != MESSAGE]
+    columns = [CHQ_TSNS, CHQ_STREAM_ID, *names, *([MESSAGE] if demand.line else [])]
+    coded = [name for name in names if is_kept_coded(one.footer, name)]
+    source, metadata = one.file.source(), one.footer.metadata
+    with pq.ParquetFile(source, metadata=metadata, read_dictionary=coded, pre_buffer=False) as file:
+        for numbers in _batches(one, hour_ns):
+            table = file.read_row_groups(numbers, columns=columns, use_threads=False).unify_dictionaries()
+            yield _frame(one, _with_meaningful_nulls(table), ranks, demand, hour_ns)
+
+
+def _batches(one: OpenSegment, hour_ns: int) -> Iterator[list[int]]:
+    """Cut the row groups of the hour into runs of so many rows as a frame has."""
+    most = rows_in_bytes([one], FRAME_BYTES, FRAME_ROWS)
+    found: list[int] = []
+    rows = 0
+    for number in np.flatnonzero(one.matching_groups(hour_ns + 1, hour_ns + HOUR_NS + 1)).tolist():
+        found.append(number)
+        rows += int(one.footer.groups.first[number + 1] - one.footer.groups.first[number])
+        if rows >= most:
+            yield found
+            found, rows = [], 0
+    if found:
+        yield found
+
+
+def _with_meaningful_nulls(table: pa.Table) -> pa.Table:
+    """Decode columns whose null is a value: a dictionary has none."""
+    for place, name in enumerate(table.column_names):
+        column = table.column(place)
+        if name in MEANINGFUL_NULLS and column.null_count and pa.types.is_dictionary(column.type):
+            table = table.set_column(place, name, column.cast(column.type.value_type))
+    return table
+
+
+def _frame(one: OpenSegment, table: pa.Table, ranks: StreamRanks, demand: Demand, hour_ns: int) -> LogFrame:
+    by_id = {stream.stream_id: ranks.rank_of[stream.labels] for stream in one.streams}
+    ids = np.array(sorted(by_id), np.int64)
+    sent = integers(table, CHQ_STREAM_ID)
+    places = np.minimum(np.searchsorted(ids, sent), len(ids) - 1)
+    times = integers(table, CHQ_TSNS)
+    there = (ids[places] == sent) & (times > hour_ns) & (times <= hour_ns + HOUR_NS)
+    of_row = np.array([by_id[identity] for identity in ids.tolist()], np.int64)[places]
+    rows = ScannedRows(
+        table, np.zeros(len(times), np.int32), of_row.astype(np.int32), [one.footer], ranks.labels
+    )
+    frame = LogFrame(times, lines_of(table), label_columns(rows, demand.labels), None, of_row)
+    return frame.keep(there)
 
 
 def _selected(plan: RunStages, ranks: StreamRanks, hour_ns: int) -> Flags:
@@ -183,6 +239,7 @@ def _pruned(frame: LogFrame, node: _Node) -> LogFrame:
 
 
 def _ranks(frame: LogFrame) -> Int64s:
+    """Return the ranks of the streams, which stand where other frames have the positions of rows."""
     if frame.row_position is None:
         raise ValueError("a stage lost the streams of its lines")
     return frame.row_position

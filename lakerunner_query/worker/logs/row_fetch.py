@@ -157,7 +157,7 @@ def _chunks(one: OpenSegment, parts: Sequence[_RowsOfGroup]) -> Iterator[Range]:
 def _read_rows(
     one: OpenSegment, parts: Sequence[_RowsOfGroup], cancellation: Cancellation
 ) -> Iterator[pa.Table]:
-    texts = sorted({name for part in parts for name in part.columns if _is_kept_coded(one.footer, name)})
+    texts = sorted({name for part in parts for name in part.columns if is_kept_coded(one.footer, name)})
     source, metadata = one.file.source(), one.footer.metadata
     # the bytes are here: reading ahead in another thread takes longer than reading
     with pq.ParquetFile(source, metadata=metadata, read_dictionary=texts, pre_buffer=False) as file:
@@ -181,7 +181,7 @@ def _fetch_from_group(
     return pa.table(found)
 
 
-def _is_kept_coded(footer: Footer, name: str) -> bool:
+def is_kept_coded(footer: Footer, name: str) -> bool:
     """Tell texts with a dictionary from those for which one would have to be made."""
     return footer.columns[name] == "string" and not any(footer.plain_chunks(name))
 
