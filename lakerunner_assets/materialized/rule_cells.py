@@ -199,8 +199,9 @@ class RuleCells:
             Form.MIN: np.full(cells, np.inf),
             Form.MAX: np.full(cells, -np.inf),
         }
-        np.minimum.at(found[Form.MIN], place, least)
-        np.maximum.at(found[Form.MAX], place, most)
+        with np.errstate(invalid="ignore"):  # values that are no numbers were noted
+            np.minimum.at(found[Form.MIN], place, least)
+            np.maximum.at(found[Form.MAX], place, most)
         return found
 
 

@@ -106,6 +106,8 @@ class RuledLake:
     """Records of one signal and the rules of one organisation."""
 
     signal: Signal
+    most_series = 10_000
+    """Series that a rule may have in an hour."""
 
     def __init__(self, folder: Path, lake: Path, index: MemoryIndex) -> None:
         self.index, self.lake_folder = index, lake
@@ -136,7 +138,9 @@ class RuledLake:
     def derive_as_product(self) -> None:
         """Derive every hour as the product does."""
         folder = self.lake_folder.parent
-        settings = Settings(data_dir=folder, lake_url=f"file://{self.lake_folder}")
+        settings = Settings(
+            data_dir=folder, lake_url=f"file://{self.lake_folder}", derived_max_series=self.most_series
+        )
         hours = sorted(p.start_ns for p in self.index.partitions(ORG, self.signal, AS_SENT))
         cooked = CookedLake(folder, settings, self.index)
         derive_rules(cooked, self.signal, hours, force=True)
