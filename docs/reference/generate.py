@@ -1,5 +1,5 @@
 # ruff: noqa: INP001, SLF001 - a script beside its output, which walks argparse from within
-"""Writes `cli.md` and `settings.md` from the code: `.venv/bin/python docs/reference/generate.py`.
+"""Writes `cli.md`, `settings.md` and tables of `rewriting.md` from the code: `.venv/bin/python docs/reference/generate.py`.
 
 Options come from the argument parsers, names and defaults from the fields of `Settings`; only the meaning of
 a setting is written here. A setting without a meaning, or a page that is out of date, fails
@@ -8,6 +8,7 @@ tests/architecture/test_docs.py.
 
 from __future__ import annotations
 
+import re
 from argparse import SUPPRESS, Action, ArgumentParser, _SubParsersAction
 from collections.abc import Iterator
 from dataclasses import fields
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import get_type_hints
 
 from lakerunner_cli.main import _parser
+from lakerunner_query.plan import rewrite_logql, rewrite_promql, rewrite_traceql
 from resources.settings import PREFIX, Settings
 
 HERE = Path(__file__).parent
@@ -350,7 +352,21 @@ def _meaning(action: Action) -> str:
     return "; ".join(said)
 
 
-PAGES = {"settings.md": settings_page, "cli.md": cli_page}
+GUARDS = {"logql": rewrite_logql, "traceql": rewrite_traceql, "promql": rewrite_promql}
+_GUARD_TABLE = re.compile(r"<!-- guards: ([a-z]+) -->\n(?:\n\|[^\n]*(?:\n\|[^\n]*)*\n)?")
+
+
+def rewriting_page() -> str:
+    """Return the page on rewriting with the tables of guards in their places; the rest is written there."""
+
+    def table(found: re.Match[str]) -> str:
+        rows = "\n".join(f"| `{one.name}` | {one.demand} |" for one in GUARDS[found[1]].GUARDS)
+        return f"<!-- guards: {found[1]} -->\n\n| guard | must hold |\n|---|---|\n{rows}\n"
+
+    return _GUARD_TABLE.sub(table, (HERE / "rewriting.md").read_text())
+
+
+PAGES = {"settings.md": settings_page, "cli.md": cli_page, "rewriting.md": rewriting_page}
 
 if __name__ == "__main__":
     for file, page in PAGES.items():

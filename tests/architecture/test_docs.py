@@ -53,7 +53,7 @@ def generator() -> ModuleType:
     return load(DOCS / "reference" / "generate.py")
 
 
-@pytest.mark.parametrize("name", ["settings.md", "cli.md"])
+@pytest.mark.parametrize("name", ["settings.md", "cli.md", "rewriting.md"])
 def test_generated_pages_are_what_the_code_says(generator: ModuleType, name: str) -> None:
     found = (DOCS / "reference" / name).read_text()
     assert found == generator.PAGES[name](), "run .venv/bin/python docs/reference/generate.py"
