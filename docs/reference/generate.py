@@ -1,5 +1,5 @@
 # ruff: noqa: INP001, SLF001 - a script beside its output, which walks argparse from within
-"""Writes `cli.md`, `settings.md` and tables of `rewriting.md` from the code: `.venv/bin/python docs/reference/generate.py`.
+"""Writes `cli.md`, `settings.md` and tables of `rewriting.md`: `.venv/bin/python docs/reference/generate.py`.
 
 Options come from the argument parsers, names and defaults from the fields of `Settings`; only the meaning of
 a setting is written here. A setting without a meaning, or a page that is out of date, fails
