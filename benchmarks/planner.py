@@ -22,9 +22,10 @@ import psycopg
 
 from benchmarks.report import Record, tell
 from benchmarks.tiers.scratch import scratch_server
-from lakerunner_query.coordinator.engine import Admission, Engine, Limits
+from lakerunner_query.coordinator.engine import Engine, Limits
 from lakerunner_query.coordinator.languages import LOG_LINES
 from lakerunner_query.coordinator.locate import Locator
+from lakerunner_query.fairness import Admission
 from lakerunner_query.plan.logql import LogLinesRequest
 from resources.index.postgres import PostgresIndex
 from resources.lake.terms import term

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+
+from lakerunner_query.errors import TooManyQueriesError
 
 ACTIVE_S = 2.0
 """Seconds for which an organisation counts as active after its last unit."""
@@ -21,6 +23,8 @@ FORGET_S = 60.0
 """Seconds after which an idle organisation is forgotten."""
 MEMORY = 0.3
 """Weight of the last unit in the cost that is expected of the next."""
+PREPARING, MOST_PREPARING = 6, 200
+"""Queries that are planned and located at a time, and those of one organisation that may wait for it."""
 
 
 class QueueFullError(Exception):
@@ -190,3 +194,66 @@ class FairTurns:
         for org, share in list(self._shares.items()):
             if not share.running and not share.waiting and now - share.last_active > FORGET_S:
                 del self._shares[org]
+
+
+class Admission:
+    """Queries of one organisation take turns, first come first served; no organisation waits for another.
+
+    Planning and questions to the index have slots of their own, which organisations share fairly, and tails
+    are counted.
+    """
+
+    def __init__(self, per_org: int, max_wait_s: float = 30.0, *, tails: int = 10) -> None:
+        self._per_org = per_org
+        self._max_wait_s = max_wait_s
+        self._turns: dict[str, asyncio.Semaphore] = {}
+        self._most_tails = tails
+        self._tails: Counter[str] = Counter()
+        self._preparing = FairTurns(PREPARING, reserve=2, waiting_per_org=MOST_PREPARING)
+
+    @asynccontextmanager
+    async def prepare(self, org: str) -> AsyncIterator[None]:
+        """Run the block, which plans a query or asks the index, in the organisation's turn."""
+        try:
+            turn = await self._preparing.acquire(org)
+        except QueueFullError as error:
+            raise TooManyQueriesError(
+                f"{MOST_PREPARING} requests of this organisation are waiting: send fewer at a time"
+            ) from error
+        try:
+            yield
+        finally:
+            turn.release()
+
+    @contextmanager
+    def tail(self, org: str) -> Iterator[None]:
+        """Run the block as one of the organisation's tails."""
+        if self._tails[org] >= self._most_tails:
+            raise TooManyQueriesError(
+                "max concurrent tail requests limit exceeded, count > limit "
+                f"({self._tails[org] + 1} > {self._most_tails})"
+            )
+        self._tails[org] += 1
+        try:
+            yield
+        finally:
+            self._tails[org] -= 1
+            if not self._tails[org]:
+                del self._tails[org]
+
+    @asynccontextmanager
+    async def admit(self, org: str, deadline: float) -> AsyncIterator[None]:
+        """Run the block once it is this query's turn."""
+        turns = self._turns.setdefault(org, asyncio.Semaphore(self._per_org))
+        patience = min(deadline, asyncio.get_running_loop().time() + self._max_wait_s)
+        try:
+            async with asyncio.timeout_at(patience):
+                await turns.acquire()
+        except TimeoutError as error:
+            raise TooManyQueriesError(
+                f"{self._per_org} queries of this organisation are already running: send fewer at a time"
+            ) from error
+        try:
+            yield
+        finally:
+            turns.release()

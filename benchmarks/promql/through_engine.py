@@ -23,10 +23,11 @@ from benchmarks.report import Record
 from benchmarks.tiers import p12
 from lakerunner_query.api.prometheus import render
 from lakerunner_query.coordinator.dispatch import Dispatcher
-from lakerunner_query.coordinator.engine import Admission, Engine, Limits
+from lakerunner_query.coordinator.engine import Engine, Limits
 from lakerunner_query.coordinator.languages import PROMQL
 from lakerunner_query.coordinator.locate import Locator
 from lakerunner_query.coordinator.promql import PromQLRequest
+from lakerunner_query.fairness import Admission
 from lakerunner_query.worker.metrics.promql_units import MetricScanner
 from lakerunner_query.worker.metrics.segment_opener import MetricOpener
 from lakerunner_query.worker.shared.block_cache import BlockCache

@@ -25,10 +25,11 @@ from benchmarks.report import Record
 from benchmarks.tiers.scratch import Database, scratch_server
 from lakerunner_assets.cooked.plan import plan_all_now
 from lakerunner_query.coordinator.dispatch import Dispatcher
-from lakerunner_query.coordinator.engine import Admission, Engine, Limits
+from lakerunner_query.coordinator.engine import Engine, Limits
 from lakerunner_query.coordinator.languages import LOG_LINES
 from lakerunner_query.coordinator.locate import Locator
 from lakerunner_query.coordinator.logql_lines import read_rows
+from lakerunner_query.fairness import Admission
 from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.protocol.tables import encode_answer
 from lakerunner_query.protocol.units import LogUnit, Unit

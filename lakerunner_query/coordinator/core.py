@@ -9,12 +9,13 @@ import os
 from dataclasses import dataclass, field
 
 from lakerunner_query.coordinator.dispatch import Dispatcher
-from lakerunner_query.coordinator.engine import Admission, Engine, Limits
+from lakerunner_query.coordinator.engine import Engine, Limits
 from lakerunner_query.coordinator.lakeql import LakeQL
 from lakerunner_query.coordinator.lakeql_jobs import Jobs
 from lakerunner_query.coordinator.locate import Locator
 from lakerunner_query.coordinator.rules import RuleCache
 from lakerunner_query.coordinator.workers import WorkerFinder
+from lakerunner_query.fairness import Admission
 from resources.duckdb import DuckLimits, DuckSession
 from resources.index.contract import QueryIndex
 from resources.index.job_types import JobLimits

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
@@ -32,17 +31,14 @@ from lakerunner_query.errors import (
     InvalidRequestError,
     LimitExceededError,
     QueryTimeoutError,
-    TooManyQueriesError,
     WorkFailedError,
 )
-from lakerunner_query.fairness import FairTurns, QueueFullError
+from lakerunner_query.fairness import Admission
 from lakerunner_query.plan.rewrite import ActiveRule
 from lakerunner_query.protocol.units import INDEX, Missing, Unit
 from resources.index.types import CountQuery, Segment, TierView
 
 MAX_STEPS = 11_000
-PREPARING, MOST_PREPARING = 6, 200
-"""Queries that are planned and located at a time, and those of one organisation that may wait for it."""
 PROMQL_FEATURES = (
     "promql-experimental-functions", "promql-duration-expr", "promql-extended-range-selectors",
     "promql-binop-fill-modifiers",
@@ -196,69 +192,6 @@ class PreparedQuery(Generic[RequestT, PlanT, AnswerT, ResultT]):
         """Segments of all lookups, each once, oldest first."""
         known = {segment.segment_id: segment for each in self.segments for segment in each}
         return sorted(known.values(), key=lambda segment: (segment.min_ns, segment.segment_id))
-
-
-class Admission:
-    """Queries of one organisation take turns, first come first served; no organisation waits for another.
-
-    Planning and questions to the index have slots of their own, which organisations share fairly, and tails
-    are counted.
-    """
-
-    def __init__(self, per_org: int, max_wait_s: float = 30.0, *, tails: int = 10) -> None:
-        self._per_org = per_org
-        self._max_wait_s = max_wait_s
-        self._turns: dict[str, asyncio.Semaphore] = {}
-        self._most_tails = tails
-        self._tails: Counter[str] = Counter()
-        self._preparing = FairTurns(PREPARING, reserve=2, waiting_per_org=MOST_PREPARING)
-
-    @asynccontextmanager
-    async def prepare(self, org: str) -> AsyncIterator[None]:
-        """Run the block, which plans a query or asks the index, in the organisation's turn."""
-        try:
-            turn = await self._preparing.acquire(org)
-        except QueueFullError as error:
-            raise TooManyQueriesError(
-                f"{MOST_PREPARING} requests of this organisation are waiting: send fewer at a time"
-            ) from error
-        try:
-            yield
-        finally:
-            turn.release()
-
-    @contextmanager
-    def tail(self, org: str) -> Iterator[None]:
-        """Run the block as one of the organisation's tails."""
-        if self._tails[org] >= self._most_tails:
-            raise TooManyQueriesError(
-                "max concurrent tail requests limit exceeded, count > limit "
-                f"({self._tails[org] + 1} > {self._most_tails})"
-            )
-        self._tails[org] += 1
-        try:
-            yield
-        finally:
-            self._tails[org] -= 1
-            if not self._tails[org]:
-                del self._tails[org]
-
-    @asynccontextmanager
-    async def admit(self, org: str, deadline: float) -> AsyncIterator[None]:
-        """Run the block once it is this query's turn."""
-        turns = self._turns.setdefault(org, asyncio.Semaphore(self._per_org))
-        patience = min(deadline, asyncio.get_running_loop().time() + self._max_wait_s)
-        try:
-            async with asyncio.timeout_at(patience):
-                await turns.acquire()
-        except TimeoutError as error:
-            raise TooManyQueriesError(
-                f"{self._per_org} queries of this organisation are already running: send fewer at a time"
-            ) from error
-        try:
-            yield
-        finally:
-            turns.release()
 
 
 class Engine:

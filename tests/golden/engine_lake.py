@@ -20,11 +20,12 @@ import pyarrow as pa
 from lakerunner_assets.segments.metrics import write_metric_segment
 from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from lakerunner_query.coordinator.dispatch import Dispatcher
-from lakerunner_query.coordinator.engine import Admission, Engine, Limits
+from lakerunner_query.coordinator.engine import Engine, Limits
 from lakerunner_query.coordinator.languages import PROMQL
 from lakerunner_query.coordinator.locate import Locator
 from lakerunner_query.coordinator.merge import SampleResult
 from lakerunner_query.coordinator.promql import SLICE_SIZES, PromQLRequest, cut_promql
+from lakerunner_query.fairness import Admission
 from lakerunner_query.plan.slices import SampleSliceSizes
 from lakerunner_query.protocol.answers import encode_metric_answer, encode_shard_answer
 from lakerunner_query.protocol.units import MetricUnit, ShardUnit, Unit

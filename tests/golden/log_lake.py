@@ -23,12 +23,13 @@ from lakerunner_assets.decode.fingerprint import fingerprints
 from lakerunner_assets.segments.logs import write_log_segment
 from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from lakerunner_query.coordinator.dispatch import Dispatcher
-from lakerunner_query.coordinator.engine import Admission, Engine, Limits
+from lakerunner_query.coordinator.engine import Engine, Limits
 from lakerunner_query.coordinator.languages import LOG_LINES, LOG_SAMPLES
 from lakerunner_query.coordinator.locate import Locator
 from lakerunner_query.coordinator.logql_lines import read_rows
 from lakerunner_query.coordinator.logql_samples import SLICE_SIZES, LogSamplesRequest, cut_log_samples
 from lakerunner_query.coordinator.merge import SampleResult
+from lakerunner_query.fairness import Admission
 from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.plan.slices import LogSliceSizes
 from lakerunner_query.protocol.answers import encode_metric_answer

@@ -16,8 +16,9 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from lakerunner_query.coordinator.dispatch import Dispatcher
-from lakerunner_query.coordinator.engine import Admission, Engine, Limits
+from lakerunner_query.coordinator.engine import Engine, Limits
 from lakerunner_query.coordinator.locate import Locator
+from lakerunner_query.fairness import Admission
 from lakerunner_query.protocol.units import Unit
 from lakerunner_query.worker.logs.segment_opener import SegmentOpener
 from lakerunner_query.worker.metrics.segment_opener import MetricOpener

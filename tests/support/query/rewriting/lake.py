@@ -20,13 +20,14 @@ import msgspec
 from lakerunner_assets.segments.metrics import write_metric_segment
 from lakerunner_assets.segments.written import SegmentIdentity
 from lakerunner_query.coordinator.dispatch import Dispatcher
-from lakerunner_query.coordinator.engine import Admission, Engine, Limits
+from lakerunner_query.coordinator.engine import Engine, Limits
 from lakerunner_query.coordinator.languages import LOG_SAMPLES
 from lakerunner_query.coordinator.locate import Locator
 from lakerunner_query.coordinator.logql_samples import LogSamplesRequest, rewrite_log_samples
 from lakerunner_query.coordinator.merge import SampleResult
 from lakerunner_query.coordinator.rules import RuleCache
 from lakerunner_query.errors import QueryError
+from lakerunner_query.fairness import Admission
 from lakerunner_query.plan.rewrite import COST, Guards
 from lakerunner_query.plan.rewrite_logql import GUARDS
 from lakerunner_query.rules.catalog import derived_of, put_of

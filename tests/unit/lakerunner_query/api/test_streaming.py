@@ -10,10 +10,10 @@ import pytest
 
 from lakerunner_query.api.lakerunner.events import event, with_heartbeats
 from lakerunner_query.coordinator.dispatch import Dispatcher
-from lakerunner_query.coordinator.engine import Admission
 from lakerunner_query.coordinator.http import Reply
 from lakerunner_query.coordinator.merge import RowMerge
 from lakerunner_query.errors import TooManyQueriesError
+from lakerunner_query.fairness import Admission
 from lakerunner_query.protocol.tables import ROWS, decode_answer, encode_answer
 from lakerunner_query.protocol.units import (
     LogMetricUnit,

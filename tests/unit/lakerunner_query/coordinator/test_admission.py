@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack, ExitStack
 
 import pytest
 
-from lakerunner_query.coordinator.engine import MOST_PREPARING, PREPARING, Admission
 from lakerunner_query.errors import TooManyQueriesError
+from lakerunner_query.fairness import MOST_PREPARING, PREPARING, Admission
 from tests.support.patience import PATIENCE_S
 
 

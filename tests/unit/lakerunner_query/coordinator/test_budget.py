@@ -9,11 +9,12 @@ from typing import Any, cast
 
 import pytest
 
-from lakerunner_query.coordinator.engine import Admission, Engine, Limits
+from lakerunner_query.coordinator.engine import Engine, Limits
 from lakerunner_query.coordinator.languages import LOG_LINES
 from lakerunner_query.coordinator.locate import Locator
 from lakerunner_query.coordinator.merge import RowMerge
 from lakerunner_query.errors import LimitExceededError
+from lakerunner_query.fairness import Admission
 from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.protocol.tables import ROWS
 from lakerunner_query.protocol.units import UnitReport

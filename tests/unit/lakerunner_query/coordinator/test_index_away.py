@@ -14,13 +14,14 @@ from typing import Any, cast
 import pytest
 
 from lakerunner_query.coordinator import locate, replica
-from lakerunner_query.coordinator.engine import Admission, Engine, Limits
+from lakerunner_query.coordinator.engine import Engine, Limits
 from lakerunner_query.coordinator.languages import LOG_SAMPLES, STREAM_LABELS
 from lakerunner_query.coordinator.locate import Locator, Lookup, RollupLookup
 from lakerunner_query.coordinator.logql_samples import LogSamplesRequest
 from lakerunner_query.coordinator.names import StreamsRequest
 from lakerunner_query.coordinator.replica import Replicas
 from lakerunner_query.errors import IndexUnavailableError
+from lakerunner_query.fairness import Admission
 from lakerunner_query.protocol.units import INDEX
 from resources.index import postgres
 from resources.index.memory import MemoryIndex
