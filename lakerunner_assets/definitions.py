@@ -11,6 +11,7 @@ from lakerunner_assets.freshness import fresh_check_keys, freshness_checks
 from lakerunner_assets.graph import build_assets
 from lakerunner_assets.keys import (
     DAY_ROLLUP_JOB,
+    RECORD_JOB,
     ROLLUP_JOB,
     Tier,
     asset_key,
@@ -22,6 +23,7 @@ from lakerunner_assets.keys import (
 from lakerunner_assets.signals import SIGNALS
 from resources.bindings import Lakerunner
 from resources.lake.frequency import DAY, ROLLUPS, rollup_of
+from resources.lake.layout import Signal
 from resources.settings import Settings
 from sensors.freshness import freshness_sensor
 from sensors.ingest import ingest_sensor
@@ -46,10 +48,12 @@ def build_defs(settings: Settings) -> dg.Definitions:
         _job(DAY_ROLLUP_JOB, rollup_key(rollup_of(DAY))),
     ]
     derive_jobs = [_job(materialize_job_name(s), asset_key(Tier.MATERIALIZED, s)) for s in SIGNALS]
+    record_job = _job(RECORD_JOB, asset_key(Tier.RECORDED, Signal.METRICS))
+    made_jobs = [*roll_jobs, *derive_jobs, record_job]
     return dg.Definitions(
         assets=build_assets(settings.horizon),
         asset_checks=freshness_checks(),
-        jobs=[*cook_jobs.values(), *list_jobs.values(), *compact_jobs.values(), *roll_jobs, *derive_jobs],
+        jobs=[*cook_jobs.values(), *list_jobs.values(), *compact_jobs.values(), *made_jobs],
         sensors=[
             *(
                 ingest_sensor(signal, [cook_jobs[signal], list_jobs[signal]], settings.sensor_interval_s)
@@ -60,8 +64,8 @@ def build_defs(settings: Settings) -> dg.Definitions:
                 for signal in SIGNALS
             ),
             lineage_sensor(settings.rollup_interval_s),
-            reconciler_sensor([*cook_jobs.values(), *roll_jobs, *derive_jobs]),
-            wake_up_sensor([*compact_jobs.values(), *roll_jobs, *derive_jobs]),
+            reconciler_sensor([*cook_jobs.values(), *made_jobs]),
+            wake_up_sensor([*compact_jobs.values(), *made_jobs]),
             outbox_sensor,
             freshness_sensor,
             sweeping_sensor,

@@ -16,6 +16,7 @@ from lakerunner_assets.cooked.asset import cooked_asset
 from lakerunner_assets.keys import Tier
 from lakerunner_assets.materialized.asset import materialized_asset
 from lakerunner_assets.raw.asset import raw_asset
+from lakerunner_assets.recorded.asset import recorded_asset
 from lakerunner_assets.rollup.asset import rollup_asset
 from lakerunner_assets.signals import SIGNALS
 from lakerunner_assets.spec import SignalSpec
@@ -39,6 +40,7 @@ CHAIN: tuple[Link, ...] = (
     Link(Tier.COOKED, tuple(SIGNALS), (Tier.RAW,), cooked_asset),
     Link(Tier.COMPACTED, tuple(SIGNALS), (Tier.COOKED,), compacted_asset),
     Link(Tier.MATERIALIZED, tuple(SIGNALS), (Tier.COOKED,), materialized_asset),
+    Link(Tier.RECORDED, (Signal.METRICS,), (Tier.COOKED, Tier.MATERIALIZED), recorded_asset),
 )
 """Tiers of every signal. Metrics have rollups beside it: 10s from cooked, each other from the one before."""
 

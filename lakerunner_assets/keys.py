@@ -19,6 +19,7 @@ class Tier(StrEnum):
     COMPACTED = "compacted"
     ROLLUP = "rollup"
     MATERIALIZED = "materialized"
+    RECORDED = "recorded"
 
 
 def asset_key(tier: Tier, signal: Signal) -> AssetKey:
@@ -47,6 +48,7 @@ LINEAGE_TAG = "dagster/from_automation_condition"
 FORCE_TAG = "lakerunner/force"
 """Tag of runs that build partitions although they are current."""
 ROLLUP_JOB, DAY_ROLLUP_JOB = "roll_up_hours", "roll_up_days"
+RECORD_JOB = "record_metrics"
 
 
 def materialize_job_name(signal: Signal) -> str:

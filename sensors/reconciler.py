@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from lakerunner_assets.keys import DAY_ROLLUP_JOB, LINEAGE_TAG, ROLLUP_JOB, materialize_job_name
+from lakerunner_assets.keys import DAY_ROLLUP_JOB, LINEAGE_TAG, RECORD_JOB, ROLLUP_JOB, materialize_job_name
 from lakerunner_assets.partitions import day_in_window, day_partition_key, in_window, partition_key
 from lakerunner_assets.signals import SIGNALS
 from resources.bindings import Lakerunner
@@ -25,7 +25,7 @@ from resources.index.contract import PipelineIndex
 from resources.index.types import DuePartition
 from resources.lake.frequency import DAY, ROLLUPS
 from resources.lake.layout import Signal
-from resources.lake.signals import MATERIALIZED_MS
+from resources.lake.signals import MATERIALIZED_MS, RECORDED_MS
 from resources.lake.timecut import DAY_NS, HOUR_NS
 from resources.settings import Settings
 from sensors.ingest import plan_batches
@@ -72,7 +72,7 @@ Stretch(org='b', first_ns=0, last_ns=0)]
 def overdue_requests(
     index: PipelineIndex, instance: dg.DagsterInstance, settings: Settings
 ) -> list[dg.RunRequest]:
-    """Request overdue derived metrics and rollups; hours before days, which are built from them.
+    """Request overdue derived and recorded metrics, and rollups; hours before days, which need them.
 
     Lineage gets more time while runs of it are under way.
     """
@@ -80,10 +80,10 @@ def overdue_requests(
     waited_s = settings.rollup_overdue_s * (PATIENCE if _lineage_works(instance) else 1)
     orgs = set(instance.get_dynamic_partitions("org"))
     requests: list[dg.RunRequest] = []
-    for signal in Signal:
-        job = materialize_job_name(signal)
+    made = [(materialize_job_name(signal), signal, MATERIALIZED_MS) for signal in Signal]
+    for job, signal, frequency_ms in (*made, (RECORD_JOB, Signal.METRICS, RECORDED_MS)):
         if not _under_way(instance, job):
-            hours = index.due_partitions(signal, MATERIALIZED_MS, waited_s)
+            hours = index.due_partitions(signal, frequency_ms, waited_s)
             open_ = [d for d in hours if in_window(d.start_ns, settings.horizon, now) and d.org in orgs]
             requests += _requests(job, open_, HOUR_NS)
     if not _under_way(instance, ROLLUP_JOB):

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 BUILT, CONSERVED = "built", "samples_and_sums_conserved"
 COOKED = asset_key(Tier.COOKED, Signal.METRICS)
-SAMPLES = [COOKED, *(asset_key(Tier.MATERIALIZED, signal) for signal in FACTS)]
+DERIVED = [asset_key(Tier.MATERIALIZED, signal) for signal in FACTS]
+SAMPLES = [COOKED, *DERIVED, asset_key(Tier.RECORDED, Signal.METRICS)]
 """Assets that bring samples."""
 OPEN_DAYS = dt.timedelta(days=2)
 """Width of the newest partitions that are not closed: today and the day ahead."""

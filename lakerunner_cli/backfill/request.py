@@ -25,7 +25,8 @@ from resources.lake.timecut import DAY_NS, HOUR_NS, from_datetime, to_datetime
 EVERYONE = "all"
 ROLLUPS_TIER = "rollups"
 TIERS = (
-    Tier.RAW.value, Tier.COOKED.value, Tier.COMPACTED.value, Tier.MATERIALIZED.value, ROLLUPS_TIER,
+    Tier.RAW.value, Tier.COOKED.value, Tier.COMPACTED.value, Tier.MATERIALIZED.value, Tier.RECORDED.value,
+    ROLLUPS_TIER,
 )  # fmt: skip
 FORMATS = ("%Y-%m-%dT%H", "%Y-%m-%d")
 ALLOW_LOSS_TAG, FORCE_TAG = "lakerunner/allow_loss", "lakerunner/force"
@@ -88,9 +89,9 @@ def parse_request(
         )
     if allow_loss and Tier.COOKED.value not in request.tiers:
         raise CommandError("--allow-loss says how `cooked` is rebuilt, and that tier is not among --tiers")
-    if force and not {ROLLUPS_TIER, Tier.MATERIALIZED.value} & set(request.tiers):
+    if force and not {ROLLUPS_TIER, Tier.MATERIALIZED.value, Tier.RECORDED.value} & set(request.tiers):
         raise CommandError(
-            "--force says how `rollups` are rebuilt, and `materialized`; neither is among those chosen"
+            "--force says how `rollups` are rebuilt, `materialized` and `recorded`; none is chosen"
         )
     return request
 
@@ -120,7 +121,7 @@ def format_hour(hour_ns: int) -> str:
 
 def parse_tiers(text: str, signal: Signal) -> tuple[str, ...]:
     """Parse names of tiers; return them in the order of their builds. Empty means all."""
-    has = {ROLLUPS_TIER: bool(FACTS[signal].rollups)}
+    has = {ROLLUPS_TIER: bool(FACTS[signal].rollups), Tier.RECORDED.value: FACTS[signal].has_samples}
     available = tuple(tier for tier in TIERS if has.get(tier, True))
     given = {name.strip() for name in text.split(",") if name.strip()} or set(available)
     unknown = sorted(given - set(available))

@@ -65,6 +65,7 @@ def test_the_asset_graph_is_the_one_somebody_saw(loaded: dict[str, object]) -> N
 def test_the_snapshot_matches_the_chain() -> None:
     from lakerunner_assets.graph import CHAIN
     from resources.lake.frequency import ROLLUPS
+    from resources.lake.layout import Signal
 
     told = {
         f"{link.tier.value}/{signal.value}": sorted(
@@ -73,7 +74,9 @@ def test_the_snapshot_matches_the_chain() -> None:
         for link in CHAIN
         for signal in link.signals
     }
-    samples = ["cooked/metrics", "materialized/traces"]
+    derived = [f"materialized/{signal.value}" for signal in Signal]
+    told["recorded/metrics"] = sorted(["cooked/logs", "cooked/metrics", *derived])
+    samples = ["cooked/metrics", *derived, "recorded/metrics"]
     below = ""
     for rollup in ROLLUPS:
         parents = {"10s": samples, "1d": [below]}.get(rollup.label, [*samples, below])

@@ -45,7 +45,7 @@ from resources.settings import Settings
 DAY = parse_hour("2026-01-02")
 KNOWN = Partitions(("acme", "beta"), parse_hour("2026-01-01"), parse_hour("2026-01-03T09"))
 HOURLY_METRICS = [
-    "raw/metrics", "cooked/metrics", "compacted/metrics", "materialized/metrics",
+    "raw/metrics", "cooked/metrics", "compacted/metrics", "materialized/metrics", "recorded/metrics",
     "rollup/10s", "rollup/1m", "rollup/5m", "rollup/1h",
 ]  # fmt: skip
 
@@ -85,7 +85,9 @@ def test_a_day_is_its_24_hours() -> None:
 
 def test_all_tiers_of_the_signal_unless_some_are_named() -> None:
     assert wanted().tiers == ("raw", "cooked", "compacted", "materialized")
-    assert wanted(signal="metrics").tiers == ("raw", "cooked", "compacted", "materialized", "rollups")
+    assert wanted(signal="metrics").tiers == (
+        *("raw", "cooked", "compacted", "materialized", "recorded", "rollups"),
+    )
     assert wanted(signal="metrics", tiers="rollups, raw").tiers == ("raw", "rollups")
     assert paths(Signal.METRICS, *wanted(signal="metrics").tiers) == [*HOURLY_METRICS, "rollup/1d"]
     assert paths(Signal.TRACES, "cooked") == ["cooked/traces"]

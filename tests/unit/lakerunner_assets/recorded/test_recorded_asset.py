@@ -1,0 +1,153 @@
+"""The asset: what its runs record and log, and what lineage and the reconciler request."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from lakerunner_assets.cooked.asset import cooked_asset
+from lakerunner_assets.keys import FORCE_TAG, LINEAGE_TAG, RECORD_JOB, Tier, asset_key, rollup_key
+from lakerunner_assets.materialized.asset import materialized_asset
+from lakerunner_assets.partitions import ORGANISATIONS, partition_key
+from lakerunner_assets.raw.asset import raw_asset
+from lakerunner_assets.recorded.asset import RECORDED, recorded_asset
+from lakerunner_assets.rollup.asset import rollup_asset
+from lakerunner_assets.signals import SIGNALS
+from resources.bindings import Lakerunner
+from resources.lake.frequency import ROLLUPS
+from resources.lake.layout import Signal
+from resources.lake.timecut import HOUR_NS
+from sensors.reconciler import overdue_requests
+from tests.support.cooking_lake import HOUR, Lake, lake_in
+from tests.support.recorded import declare, due, group, recorded
+from tests.support.rolling_lake import arrive, every, gauge
+
+HORIZON = "2026-01-01"
+ASSET = asset_key(Tier.RECORDED, Signal.METRICS)
+LATER = HOUR + 2 * HOUR_NS
+_lakes: list[Lake] = []
+
+
+class OfTest(Lakerunner):
+    """The lake of the running test."""
+
+    @property
+    def index(self) -> Any:  # type: ignore[override]
+        return _lakes[0].index
+
+    @property
+    def settings(self) -> Any:  # type: ignore[override]
+        return _lakes[0].settings
+
+    def spark_tasks(self) -> Any:
+        return _lakes[0].tasks
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Lake]:
+    _lakes[:] = [lake_in(tmp_path)]
+    declare(_lakes[0], group("g", level__sum="sum(level)", bad="level * on () group_left level"))
+    for hour in (LATER, LATER + HOUR_NS):
+        arrive(_lakes[0], f"a{hour}", gauge(every(60, hour)), hour)
+    _lakes[0].cook(Signal.METRICS)
+    yield _lakes[0]
+    _lakes.clear()
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as made:
+        made.add_dynamic_partitions(str(ORGANISATIONS.name), ["acme"])
+        yield made
+
+
+def definitions() -> list[Any]:
+    sources = [
+        make(SIGNALS[signal], HORIZON)
+        for make in (raw_asset, cooked_asset, materialized_asset)
+        for signal in Signal
+    ]
+    return [*sources, recorded_asset(SIGNALS[Signal.METRICS], HORIZON)]
+
+
+def materialize(instance: dg.DagsterInstance, hour: int, *tags: str) -> Any:
+    return dg.materialize(
+        definitions(),
+        selection=[ASSET],
+        instance=instance,
+        resources={"lakerunner": OfTest()},
+        partition_key=str(partition_key("acme", hour)),
+        tags=dict.fromkeys(tags, "true"),
+    )
+
+
+def test_a_run_records_its_hour_and_says_how_much(lake: Lake, instance: dg.DagsterInstance) -> None:
+    (check,) = materialize(instance, LATER).get_asset_check_evaluations()
+    assert (check.check_name, check.passed) == (RECORDED, True)
+    assert check.metadata["hours recorded"].value == 1
+    assert len(recorded(lake, "level:sum")) == 60
+    again = materialize(instance, LATER).get_asset_check_evaluations()[0]
+    assert again.metadata["hours current"].value == 1
+    forced = materialize(instance, LATER, FORCE_TAG)
+    assert forced.get_asset_check_evaluations()[0].metadata["hours recorded"].value == 1
+    assert lake.index.counters()["lakerunner_record_hours_total"] == 2
+
+
+def test_a_rule_that_fails_is_told_by_the_check(lake: Lake, instance: dg.DagsterInstance) -> None:
+    arrive(lake, "b", gauge(every(60, LATER), service="other"), LATER)
+    lake.cook(Signal.METRICS)
+    (check,) = materialize(instance, LATER).get_asset_check_evaluations()
+    assert not check.passed
+    assert "bad of g" in str(check.metadata["rules that failed"].value)
+
+
+def test_a_run_of_lineage_takes_along_the_hours_that_are_due(
+    lake: Lake, instance: dg.DagsterInstance
+) -> None:
+    assert due(lake) == [LATER, LATER + HOUR_NS]
+    done = materialize(instance, LATER, LINEAGE_TAG)
+    logged = {event.partition for event in done.asset_materializations_for_node("recorded__metrics")}
+    assert logged == {str(partition_key("acme", hour)) for hour in (LATER, LATER + HOUR_NS)}
+    assert due(lake) == []
+
+
+def test_the_reconciler_requests_hours_that_nobody_recorded(lake: Lake, instance: dg.DagsterInstance) -> None:
+    settings = replace(lake.settings, rollup_overdue_s=0)
+    found = {request.job_name for request in overdue_requests(lake.index, instance, settings)}
+    assert RECORD_JOB in found
+    materialize(instance, LATER, LINEAGE_TAG)
+    found = {request.job_name for request in overdue_requests(lake.index, instance, settings)}
+    assert RECORD_JOB not in found
+
+
+def test_samples_set_off_the_recording_and_that_the_rollups(instance: dg.DagsterInstance) -> None:
+    defs = dg.Definitions(
+        assets=[*definitions(), *(rollup_asset(rollup, HORIZON) for rollup in ROLLUPS)],
+        resources={"lakerunner": Lakerunner()},
+    )
+    now, cursor = dt.datetime(2026, 1, 1, 5, 20, tzinfo=dt.UTC), None
+    hour = str(partition_key("acme", LATER))
+
+    def tick() -> set[dg.AssetKey]:
+        nonlocal cursor
+        result = dg.evaluate_automation_conditions(defs, instance, cursor=cursor, evaluation_time=now)
+        cursor = result.cursor
+        return {
+            found.asset_key
+            for each in result.results
+            for found in each.true_subset.expensively_compute_asset_partitions()
+            if str(found.partition_key) == hour
+        }
+
+    assert tick() == set()
+    derived = asset_key(Tier.MATERIALIZED, Signal.LOGS)
+    instance.report_runless_asset_event(dg.AssetMaterialization(derived, partition=hour))
+    assert ASSET in tick()
+    instance.report_runless_asset_event(dg.AssetMaterialization(ASSET, partition=hour))
+    assert {rollup_key(rollup) for rollup in ROLLUPS[:-1]} <= tick()
