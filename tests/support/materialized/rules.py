@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from lakerunner_assets.materialized.run import DeriveReport, HourDerived, derive_hours
+from lakerunner_assets.materialized.span_rules import label_name
 from lakerunner_assets.segments.metrics import VALUE_COLUMN
-from lakerunner_query.coordinator.languages import LOG_SAMPLES
+from lakerunner_query.coordinator.languages import LOG_SAMPLES, PROMQL, TRACE_METRICS
 from lakerunner_query.coordinator.logql_samples import LogSamplesRequest
+from lakerunner_query.coordinator.promql import PromQLRequest
+from lakerunner_query.coordinator.traceql import series_of
+from lakerunner_query.plan.traceql import TraceMetricsRequest
 from lakerunner_query.rules.catalog import put_of
 from lakerunner_query.rules.documents import DerivedMetric
 from resources.index.rule_types import CoverageQuery, RuleSet
@@ -88,3 +93,39 @@ def gaps(lake: Lake, signal: Signal, name: str, hours: int = 1) -> tuple[int, ..
     (rule,) = [one for one in lake.index.rules("acme").rules if one.name == name]
     asked = CoverageQuery("acme", signal, ((rule.rule_id, rule.version),), HOUR, HOUR + hours * HOUR_NS)
     return lake.index.snapshot((), coverage=(asked,)).gaps[0].hours
+
+
+def raw_spans(lake: Lake, text: str) -> Cells:
+    """Return what a TraceQL query answers at every end of a bucket, without empty ones."""
+    engine = engine_over(lake.index, InProcess(lake.folder / "lake", Path(tempfile.mkdtemp(dir=lake.folder))))
+
+    async def answer() -> Cells:
+        request = TraceMetricsRequest("acme", HOUR + BUCKET_NS, BUCKET_NS, HOUR_NS // BUCKET_NS)
+        query = await engine.prepare(TRACE_METRICS, text, request)
+        found: Cells = {}
+        for one in series_of(query, await engine.collect(query)):
+            named = ((label_name(name), str(value)) for name, kind, value in one.labels if kind != "nil")
+            labels = tuple(sorted(pair for pair in named if pair[0] != "__name__"))
+            for place, value in enumerate(one.values.tolist()):
+                if not math.isnan(value) and (value or "count" not in text):
+                    found[labels, (HOUR + (place + 1) * BUCKET_NS) // 10**6] = value
+        return found
+
+    return asyncio.run(answer())
+
+
+def raw_samples(lake: Lake, text: str) -> Cells:
+    """Return what a PromQL query answers at every end of a bucket."""
+    engine = engine_over(lake.index, InProcess(lake.folder / "lake", Path(tempfile.mkdtemp(dir=lake.folder))))
+
+    async def answer() -> Cells:
+        start, end = (HOUR + BUCKET_NS) // 10**6, (HOUR + HOUR_NS) // 10**6
+        request = PromQLRequest("acme", start, end, BUCKET_NS // 10**6)
+        answered = await engine.collect(await engine.prepare(PROMQL, text, request))
+        return {
+            (one.labels, round(float(at) * 1000)): float(value)
+            for one in answered.series
+            for at, value in json.loads(f"[{one.floats.decode()}]")
+        }
+
+    return asyncio.run(answer())
