@@ -90,7 +90,9 @@ CREATE INDEX raw_object_hour_by_hour ON lakerunner.raw_object_hour (org_id, sign
 
 CREATE TABLE lakerunner.batch (
     batch_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    kind text NOT NULL CHECK (kind IN ('cook', 'rebuild', 'compact', 'seal', 'carve', 'rollup', 'materialize')),
+    kind text NOT NULL CHECK (
+        kind IN ('cook', 'rebuild', 'compact', 'seal', 'carve', 'rollup', 'materialize', 'record')
+    ),
     org_id text NOT NULL REFERENCES lakerunner.organization,
     collector text NOT NULL,
     signal text NOT NULL CHECK (signal IN ('logs', 'metrics', 'traces')),

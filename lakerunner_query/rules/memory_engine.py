@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from lakerunner_query.promql.context import Options
+from lakerunner_query.promql.context import Options, Source
 from lakerunner_query.promql.evaluate import combine_results, evaluate
 from lakerunner_query.promql.lang.ast import Aggregate, Call, Selector, Subquery, children
 from lakerunner_query.promql.lang.bind import bind
@@ -50,16 +50,22 @@ class MemoryEngine:
         return samples_of(result.value)
 
     def ask_all(self, text: str, steps: Steps) -> Iterator[Answer]:
-        """Answer at each step as `ask` would, some thousand steps at a time."""
-        for first in range(0, steps.count, _STEPS_AT_ONCE):
-            start_ms = steps.start_ms + first * steps.step_ms
-            part = Steps(start_ms, steps.step_ms, min(_STEPS_AT_ONCE, steps.count - first))
-            expr = bind(parse_cached(text), start_ms, start_ms, 0)
-            result = combine_results([evaluate(expr, part, self.source, self.options)])
-            yield from _answers(result.value, part.count)
+        """Answer at each step as `ask` would."""
+        return answers(text, steps, self.source, self.options)
 
 
-def _answers(value: Value, count: int) -> Iterator[Answer]:
+def answers(text: str, steps: Steps, source: Source, options: Options) -> Iterator[Answer]:
+    """Answer a query at each step as if it were asked there alone, some thousand steps at a time."""
+    for first in range(0, steps.count, _STEPS_AT_ONCE):
+        start_ms = steps.start_ms + first * steps.step_ms
+        part = Steps(start_ms, steps.step_ms, min(_STEPS_AT_ONCE, steps.count - first))
+        expr = bind(parse_cached(text), start_ms, start_ms, 0)
+        result = combine_results([evaluate(expr, part, source, options)])
+        yield from answers_of(result.value, part.count)
+
+
+def answers_of(value: Value, count: int) -> Iterator[Answer]:
+    """Return the samples of each step."""
     if isinstance(value, Scalar):
         yield from ([Sample((), number)] for number in value.values.tolist())
         return

@@ -375,6 +375,14 @@ class PipelineIndex(IngressIndex, TierIndex, RetentionIndex, RuleIndex, Protocol
         What is built from a bumped partition becomes due in the same transaction.
         """
 
+    def recorded_sources(
+        self, org: str, signals: Sequence[Signal], from_ns: int, to_ns: int
+    ) -> dict[int, int]:
+        """Return by hour a number that grows with every change of what recorded metrics are made from.
+
+        That is what was sent of these signals, and all derived metrics.
+        """
+
     def objects_with_rows_in(self, org: str, signal: Signal, hour_ns: int) -> list[RawObject]:
         """List done objects that hold rows of this event hour."""
 

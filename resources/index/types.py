@@ -22,6 +22,7 @@ class BatchKind(StrEnum):
     CARVE = "carve"  # hours are cut out of a sealed day, so that they can be swapped alone
     ROLLUP = "rollup"
     MATERIALIZE = "materialize"  # metrics of one hour are derived from another signal
+    RECORD = "record"  # recording rules are evaluated over one hour
 
 
 class BatchState(StrEnum):
@@ -266,6 +267,18 @@ class BuiltPartition:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedFrom:
+    """Sources of the recorded metrics of an hour: the hour itself, and hours before it."""
+
+    built: BuiltPartition
+    """Versions by hour, as `recorded_sources` tells them."""
+    signals: tuple[Signal, ...]
+    """Signals that rules read."""
+    hours_back: int
+    """Hours before its own that an hour is recorded from."""
+
+
+@dataclass(frozen=True, slots=True)
 class Publication:
     """Changes of one batch, applied in one transaction or not at all."""
 
@@ -289,10 +302,12 @@ class Publication:
     """Rollups only: their partitions are bumped like `hours`, if they still have the expected versions."""
     materialized: tuple[Signal, BuiltPartition] | None = None
     """Derived metrics only: the hour they are derived from, whose sources are it and its neighbours."""
+    recorded: RecordedFrom | None = None
+    """Recorded metrics only: the hour, and what it was recorded from."""
     rule_hours: tuple[RuleHour, ...] = ()
     """Derived metrics only: the rules that this hour was derived by; they replace those of before."""
     rules_revision: int = 0
-    """Derived metrics only: revision of the rules as read when planning; it stays due if there is a newer."""
+    """Revision of the rules as read when planning derived or recorded metrics; due if there is a newer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,9 @@ MATERIALIZED_MS = 1
 No tier has it: metrics are derived from metrics, too, whose rollups of ten seconds are partitions already.
 """
 MATERIALIZED_DATASET = "materialized"
+RECORDED_MS = 2
+"""Frequency of the partitions of metrics that say which hours were recorded; no tier has it, either."""
+RECORDED_DATASET = "recorded"
 MARGIN_NS = 5 * MINUTE_NS
 """Margin of the traces: requests over the end of an hour are paired from both sides."""
 
@@ -100,4 +103,5 @@ FACTS: dict[Signal, SignalFacts] = {
 
 def dataset_of(frequency_ms: int) -> str:
     """Return the dataset of a partition that is built from others."""
-    return MATERIALIZED_DATASET if frequency_ms == MATERIALIZED_MS else rollup_of(frequency_ms).dataset
+    made = {MATERIALIZED_MS: MATERIALIZED_DATASET, RECORDED_MS: RECORDED_DATASET}
+    return made.get(frequency_ms) or rollup_of(frequency_ms).dataset

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 from resources.index.contract import Deliver
-from resources.index.dependents import changed_partitions, dependents, derivable_hours, is_sent, source_window
+from resources.index.dependents import (
+    RECORDED_SIGNALS,
+    changed_partitions,
+    dependents,
+    derivable_hours,
+    is_sent,
+    recordable_hours,
+    recorded_window,
+    source_window,
+)
 from resources.index.memory.batches import Batches
 from resources.index.memory.state import Object, StoredSegment, Version
 from resources.index.memory.tiers import Tiers
@@ -20,10 +30,12 @@ from resources.index.types import (
     OutboxMessage,
     Publication,
     PublishConflictError,
+    RecordedFrom,
 )
 from resources.lake.frequency import AS_SENT, rollup_of
 from resources.lake.layout import Signal
-from resources.lake.signals import FACTS, MATERIALIZED_MS
+from resources.lake.signals import FACTS, MATERIALIZED_MS, RECORDED_MS
+from resources.lake.timecut import HOUR_NS
 
 
 class Publishing(Batches, Tiers):
@@ -52,7 +64,20 @@ class Publishing(Batches, Tiers):
             if FACTS[claim.signal].has_preset or self._derives(claim.org, claim.signal):
                 for start in derivable_hours(publication):
                     self._mark_due(claim, MATERIALIZED_MS, start)
+            self._mark_recordable(publication)
             return versions
+
+    def recorded_sources(
+        self, org: str, signals: Sequence[Signal], from_ns: int, to_ns: int
+    ) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for (owner, signal, frequency_ms, start), each in self._state.versions.items():
+            is_sent_hour = frequency_ms == AS_SENT and signal in signals
+            if owner != org or not from_ns <= start < to_ns:
+                continue
+            if is_sent_hour or frequency_ms == MATERIALIZED_MS:
+                found[start] = found.get(start, 0) + (each.sent if is_sent_hour else each.version)
+        return {start: version for start, version in sorted(found.items()) if version}
 
     def append_outbox(self, messages: Sequence[OutboxMessage]) -> None:
         self._state.outbox.extend((self._clock(), message) for message in messages)
@@ -125,6 +150,12 @@ class Publishing(Batches, Tiers):
                 raise PublishConflictError(
                     f"partition {built.start_ns} was built by somebody else since planning"
                 )
+        if publication.recorded is not None:
+            built = publication.recorded.built
+            if self._recorded(publication.claim.org, built.start_ns).version != built.expected_version:
+                raise PublishConflictError(
+                    f"partition {built.start_ns} was built by somebody else since planning"
+                )
 
     def _bump(self, publication: Publication, start: int) -> int:
         found = self._version(publication, publication.frequency_ms, start)
@@ -148,6 +179,45 @@ class Publishing(Batches, Tiers):
         has_rules = self._state.rule_revisions.get(org, 0) == publication.rules_revision
         self._note_sources(mine, built, {start: each.sent for start, each in found.items()}, has_rules)
         self._state.rule_hours[org, signal, built.start_ns] = publication.rule_hours
+
+    def _mark_recordable(self, publication: Publication) -> None:
+        claim = publication.claim
+        if publication.recorded is not None:
+            self._note_recorded(publication, publication.recorded)
+        if (starts := recordable_hours(publication)) and self._records(claim.org, claim.signal):
+            for start in starts:
+                self._mark_recorded(claim.org, start)
+
+    def _note_recorded(self, publication: Publication, recorded: RecordedFrom) -> None:
+        org, built = publication.claim.org, recorded.built
+        mine = self._recorded(org, built.start_ns)
+        mine.version += 1
+        found = self.recorded_sources(org, recorded.signals, *recorded_window(recorded))
+        has_rules = self._state.rule_revisions.get(org, 0) == publication.rules_revision
+        self._note_sources(mine, built, found, has_rules)
+        source = built.built_from.get(built.start_ns, 0)
+        for back in range(1, recorded.hours_back + 1):
+            start = built.start_ns + back * HOUR_NS
+            following = self._state.versions.get((org, Signal.METRICS, RECORDED_MS, start), Version())
+            if following.version and following.built_from.get(built.start_ns, 0) != source:
+                self._mark_recorded(org, start)
+
+    def _records(self, org: str, signal: Signal) -> bool:
+        newest = (versions[-1] for versions in self._state.rules.values())
+        return any(
+            (one.org, one.kind, one.retired) == (org, RuleKind.GROUP, False)
+            and one.document.get("language") == RECORDED_SIGNALS[signal]
+            and any(rule["rule"] == "record" for rule in cast("list[dict[str, str]]", one.document["rules"]))
+            for one in newest
+        )
+
+    def _recorded(self, org: str, start: int) -> Version:
+        return self._state.versions.setdefault((org, Signal.METRICS, RECORDED_MS, start), Version())
+
+    def _mark_recorded(self, org: str, start: int) -> None:
+        found = self._recorded(org, start)
+        if found.due_at is None:
+            found.due_at = self._clock()
 
     def _derives(self, org: str, signal: Signal) -> bool:
         newest = (versions[-1] for versions in self._state.rules.values())

@@ -27,7 +27,7 @@ from resources.index.types import (
 )
 from resources.lake.frequency import AS_SENT, DAY, rollup_of
 from resources.lake.layout import Signal
-from resources.lake.signals import MATERIALIZED_MS, dataset_of
+from resources.lake.signals import MATERIALIZED_MS, RECORDED_MS, dataset_of
 from resources.lake.timecut import DAY_NS, HOUR_NS
 
 Tier: TypeAlias = tuple[str, Signal, str]
@@ -256,7 +256,8 @@ class Tiers(Reading):
 
 
 def _partition_ns(frequency_ms: int) -> int:
-    return HOUR_NS if frequency_ms in {AS_SENT, MATERIALIZED_MS} else rollup_of(frequency_ms).partition_ns
+    hourly = {AS_SENT, MATERIALIZED_MS, RECORDED_MS}
+    return HOUR_NS if frequency_ms in hourly else rollup_of(frequency_ms).partition_ns
 
 
 def _overlaps(segment: Segment, start_ns: int, end_ns: int) -> bool:

@@ -16,7 +16,16 @@ from typing import Any
 from psycopg import DataError, IntegrityError
 
 from resources.index.contract import Deliver
-from resources.index.dependents import changed_partitions, dependents, derivable_hours, is_sent, source_window
+from resources.index.dependents import (
+    RECORDED_SIGNALS,
+    changed_partitions,
+    dependents,
+    derivable_hours,
+    is_sent,
+    recordable_hours,
+    recorded_window,
+    source_window,
+)
 from resources.index.postgres.connections import Connection, IndexDeadlockError, PostgresPart, storable
 from resources.index.statements import load
 from resources.index.types import (
@@ -24,12 +33,13 @@ from resources.index.types import (
     OutboxMessage,
     Publication,
     PublishConflictError,
+    RecordedFrom,
     Segment,
 )
 from resources.lake.frequency import AS_SENT, rollup_of
 from resources.lake.layout import Signal
-from resources.lake.signals import FACTS, MATERIALIZED_MS
-from resources.lake.timecut import dateint, hour_of_day
+from resources.lake.signals import FACTS, MATERIALIZED_MS, RECORDED_MS
+from resources.lake.timecut import HOUR_NS, dateint, hour_of_day
 
 SQL = load("publish")
 DAY_WIDTH_NS = 24 * 3600 * 1_000_000_000
@@ -45,6 +55,13 @@ class Publishing(PostgresPart):
         except (IntegrityError, DataError, IndexDeadlockError) as error:
             # What the tables refuse of one batch must not end the run and all else it has claimed.
             raise PublishConflictError(f"batch {publication.claim.batch_id}: {error}") from error
+
+    def recorded_sources(
+        self, org: str, signals: Sequence[Signal], from_ns: int, to_ns: int
+    ) -> dict[int, int]:
+        with self._transaction() as connection:
+            rows = source_rows(connection, org, signals, from_ns, to_ns)
+        return {row["start_ns"]: row["version"] for row in rows}
 
     def append_outbox(self, messages: Sequence[OutboxMessage]) -> None:
         with self._transaction() as connection:
@@ -74,6 +91,11 @@ def _lock_partitions(connection: Connection, publication: Publication) -> None:
         _expect_version(publication, start, row, expected.get(start))
     if publication.materialized is not None:
         (_, built), values = publication.materialized, _materialized(publication)
+        connection.execute(SQL["ensure_partition"], values)
+        row = connection.execute(SQL["lock_partition"], values).fetchone()
+        _expect_version(publication, built.start_ns, row, built.expected_version)
+    if publication.recorded is not None:
+        built, values = publication.recorded.built, _recorded(publication)
         connection.execute(SQL["ensure_partition"], values)
         row = connection.execute(SQL["lock_partition"], values).fetchone()
         _expect_version(publication, built.start_ns, row, built.expected_version)
@@ -177,6 +199,12 @@ def _bump(connection: Connection, publication: Publication) -> dict[int, int]:
         always = FACTS[publication.claim.signal].has_preset
         values = {**_partition(publication, 0), "frequency_ms": MATERIALIZED_MS}
         connection.execute(SQL["mark_derivable"], {**values, "starts": starts, "always": always})
+    if publication.recorded is not None:
+        _note_recorded(connection, publication, publication.recorded)
+    if starts := recordable_hours(publication):
+        language = RECORDED_SIGNALS[publication.claim.signal]
+        values = {**_partition(publication, 0), "frequency_ms": RECORDED_MS, "language": language}
+        connection.execute(SQL["mark_recordable"], {**values, "starts": starts})
     return versions
 
 
@@ -201,6 +229,31 @@ def _note_materialized(connection: Connection, publication: Publication, built: 
     connection.execute(SQL["drop_rule_hours"], {**scope, "hour_ns": built.start_ns})
     for hour in publication.rule_hours:
         connection.execute(SQL["insert_rule_hour"], {**scope, **asdict(hour)})
+
+
+def _note_recorded(connection: Connection, publication: Publication, recorded: RecordedFrom) -> None:
+    scope, built = _recorded(publication), recorded.built
+    connection.execute(SQL["bump_partition"], {**scope, "sent": False})
+    rows = source_rows(connection, publication.claim.org, recorded.signals, *recorded_window(recorded))
+    rules = connection.execute(SQL["rules_revision"], scope).fetchone()
+    has_rules = rules is not None and rules["revision"] == publication.rules_revision
+    _note_sources(connection, scope, built, has_rules and _has_versions(built, rows))
+    following = {
+        "last_ns": built.start_ns + recorded.hours_back * HOUR_NS,
+        "start_text": str(built.start_ns),
+        "source": built.built_from.get(built.start_ns, 0),
+    }
+    connection.execute(SQL["mark_following"], {**scope, **following})
+
+
+def source_rows(
+    connection: Connection, org: str, signals: Sequence[Signal], from_ns: int, to_ns: int
+) -> list[dict[str, Any]]:
+    """Return the versions that recorded metrics are made from, by hour."""
+    values = {"org": org, "signals": [signal.value for signal in signals], "derived_ms": MATERIALIZED_MS}
+    return connection.execute(
+        SQL["recorded_sources"], {**values, "from_ns": from_ns, "to_ns": to_ns}
+    ).fetchall()
 
 
 def _note_sources(
@@ -231,6 +284,12 @@ def _materialized(publication: Publication) -> dict[str, Any]:
     signal, built = publication.materialized
     scope = _partition(publication, built.start_ns)
     return {**scope, "signal": signal.value, "frequency_ms": MATERIALIZED_MS}
+
+
+def _recorded(publication: Publication) -> dict[str, Any]:
+    if publication.recorded is None:
+        raise ValueError(f"batch {publication.claim.batch_id} records no metrics")
+    return {**_partition(publication, publication.recorded.built.start_ns), "frequency_ms": RECORDED_MS}
 
 
 def _append(connection: Connection, messages: Sequence[OutboxMessage]) -> None:

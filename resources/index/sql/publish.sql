@@ -117,6 +117,60 @@ ORDER BY h.start_ns
 ON CONFLICT (org_id, signal, frequency_ms, start_ns) DO UPDATE
     SET due_since = coalesce(p.due_since, now());
 
+-- name: mark_recordable
+-- Hours of a signal that no recording rule reads are not due, and cost no row.
+INSERT INTO lakerunner.partition AS p (org_id, signal, frequency_ms, start_ns, due_since)
+SELECT
+    %(org)s,
+    'metrics',
+    %(frequency_ms)s,
+    h.start_ns,
+    now()
+FROM unnest(%(starts)s::bigint[]) AS h (start_ns)
+WHERE
+    EXISTS (
+        SELECT 1
+        FROM lakerunner.rule AS r
+        INNER JOIN lakerunner.rule_version AS v ON r.rule_id = v.rule_id AND r.version = v.version
+        WHERE
+            r.org_id = %(org)s
+            AND r.kind = 'group'
+            AND NOT r.retired
+            AND v.document ->> 'language' = %(language)s
+            AND v.document -> 'rules' @> '[{"rule": "record"}]'
+    )
+ORDER BY h.start_ns
+ON CONFLICT (org_id, signal, frequency_ms, start_ns) DO UPDATE
+    SET due_since = coalesce(p.due_since, now());
+
+-- name: recorded_sources
+-- Versions only grow, so their sum changes whenever one of them does.
+SELECT
+    start_ns,
+    sum(CASE WHEN frequency_ms = 0 THEN sent_version ELSE version END)::bigint AS version
+FROM lakerunner.partition
+WHERE
+    org_id = %(org)s
+    AND ((frequency_ms = 0 AND signal = any(%(signals)s)) OR frequency_ms = %(derived_ms)s)
+    AND start_ns >= %(from_ns)s
+    AND start_ns < %(to_ns)s
+GROUP BY start_ns
+HAVING sum(CASE WHEN frequency_ms = 0 THEN sent_version ELSE version END) > 0
+ORDER BY start_ns;
+
+-- name: mark_following
+-- Hours that were recorded from another version of this one.
+UPDATE lakerunner.partition
+SET due_since = coalesce(due_since, now())
+WHERE
+    org_id = %(org)s
+    AND signal = 'metrics'
+    AND frequency_ms = %(frequency_ms)s
+    AND start_ns > %(start_ns)s
+    AND start_ns <= %(last_ns)s
+    AND version > 0
+    AND coalesce((built_from ->> %(start_text)s)::bigint, 0) <> %(source)s;
+
 -- name: rules_revision
 SELECT coalesce(max(revision), 0)::bigint AS revision FROM lakerunner.rule_revision
 WHERE org_id = %(org)s;
