@@ -96,6 +96,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "/api/v1/spans/tagvalues": ("s", "e", "q", "tag!", "limit"),
     "/api/v1/traces/{trace_id}": ("s", "e", "limit", "logs", "exemplars"),
     "/api/v1/service-map": ("start", "end"),
+    "/api/v1/rules": ("kind", "namespace", "name", "format", "metric", "group"),
     "/api/v1/metrics/metadata": ("s", "e", "metric", "limit"),
     "/api/v1/metrics/tags": ("s", "e", "q", "metric", "limit"),
     "/api/v1/metrics/tagvalues": ("s", "e", "q", "metric", "tag!", "limit"),
@@ -121,7 +122,10 @@ STATUSES_OF_PATHS: Mapping[str, Mapping[str, str]] = {
     "/api/v1/query/{query_id}/result": {
         **_NO_QUERY, "409": "the query is not done", "410": "the query was cancelled",
     },
+    "/api/v1/rules": {"409": "the rules are of another revision"},
+    "/api/v1/rules/{rule_id}/versions": {"404": "the organisation has no such rule"},
     "/loki/api/v1/rules": {"404": "there are no rules"},
+    "/prometheus/config/v1/rules": {"404": "there are no rules"},
 }  # fmt: skip
 PROTOBUF = {
     "/prometheus/api/v1/read": ("application/x-protobuf", "prometheus.ReadRequest, a snappy block"),
@@ -159,7 +163,7 @@ def _put_fields(operation: Operation, path: str, method: str) -> None:
         operation.request_body = RequestBody({kind: raw}, description, required=True)
     if not fields:
         return
-    if method == "get":
+    if method in {"get", "delete"}:
         operation.parameters = [*(operation.parameters or []), *map(_parameter, fields)]
         return
     if operation.request_body is not None:
