@@ -6,15 +6,20 @@ a request without one is tried again over the newer rules.
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lakerunner_query.coordinator.locate import Locator
+from lakerunner_query.coordinator.locate import NS_PER_MS, Locator, Lookup, samples_query
 from lakerunner_query.errors import NotFoundError, QueryError
+from lakerunner_query.plan.promql import Reads
 from lakerunner_query.rules.catalog import group_of
-from lakerunner_query.rules.changes import Difference, clashing, differences, place_of, repeated
+from lakerunner_query.rules.changes import Difference, differences, faults_of, new_names, place_of, repeated
+from lakerunner_query.rules.checks import NAME
 from lakerunner_query.rules.documents import RuleGroup, RuleLanguage
 from lakerunner_query.rules.rule_files import RuleFile, RuleFileError
+from lakerunner_query.syntax import Matcher, MatchOp
 from resources.index.rule_types import (
     DropRule,
     RuleChange,
@@ -25,6 +30,10 @@ from resources.index.rule_types import (
 )
 
 _ATTEMPTS = 5
+_RECENT_MS = 30 * 86_400_000
+"""Age of metrics whose names a new derived metric must not have."""
+_NAMES_AT_ONCE = 20
+_LOOKUP_S = 10.0
 
 
 class OutdatedRulesError(QueryError):
@@ -65,10 +74,7 @@ class RuleBook:
             raise RuleFileError.of(faults)
 
         def plan(current: RuleSet) -> list[Difference]:
-            found = differences(current, files, prune=prune)
-            if faults := clashing(current, found):
-                raise RuleFileError.of(faults)
-            return found
+            return differences(current, files, prune=prune)
 
         return await self._change(org, plan, revision, dry_run=dry_run)
 
@@ -109,13 +115,32 @@ class RuleBook:
             current = await self._locator.rules(org)
             if revision is not None and current.revision != revision:
                 raise OutdatedRulesError(str(RulesChangedError(org, revision, current.revision)))
-            found = tuple(plan(current))
+            found = tuple(await asyncio.to_thread(plan, current))
+            await self._check(org, current, found)
             if dry_run or not found:
                 return Applied(current.revision, found)
             changed = await self._commit(org, [one.change for one in found], current.revision)
             if changed is not None:
                 return Applied(changed.revision, found)
         raise _busy(org)
+
+    async def _check(self, org: str, current: RuleSet, changed: Sequence[Difference]) -> None:
+        sent = await self._sent(org, new_names(changed))
+        if faults := await asyncio.to_thread(faults_of, current, changed, sent):
+            raise RuleFileError.of(faults)
+
+    async def _sent(self, org: str, names: Sequence[str]) -> set[str]:
+        """Return those of these metrics that somebody sent lately, as the index knows it by segment."""
+        to_ms = time.time_ns() // NS_PER_MS
+        found: set[str] = set()
+        for at in range(0, len(names), _NAMES_AT_ONCE):
+            alternatives = "|".join(names[at : at + _NAMES_AT_ONCE])
+            named = Matcher(NAME, MatchOp.REGEX, alternatives)
+            wanted = samples_query(org, Reads((named,), to_ms - _RECENT_MS, to_ms), names=True)
+            deadline = asyncio.get_running_loop().time() + _LOOKUP_S
+            (segments,) = (await self._locator.look_up(Lookup((wanted,)), deadline)).segments
+            found |= {name for one in segments if not one.origin for name in one.metric_names}
+        return found & set(names)
 
     async def _commit(self, org: str, changes: Sequence[RuleChange], revision: int) -> RuleSet | None:
         """Return the rules afterwards; None where somebody else was faster."""

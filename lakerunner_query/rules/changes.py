@@ -13,16 +13,21 @@ where the files have any.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lakerunner_query.promql.lang.ast import Selector, walk
+from lakerunner_query.promql.lang.parser import parse_cached
 from lakerunner_query.rules.catalog import derived_of, group_of, put_of
+from lakerunner_query.rules.checks import NAME
 from lakerunner_query.rules.derived import clashes
-from lakerunner_query.rules.documents import DerivedMetric, RuleGroup
+from lakerunner_query.rules.documents import DerivedMetric, RecordingRule, RuleGroup, RuleLanguage
 from lakerunner_query.rules.printing import rule_yaml
 from lakerunner_query.rules.rule_files import RuleFile
 from lakerunner_query.rules.yaml_nodes import Fault
+from lakerunner_query.syntax import MatchOp
 from resources.index.rule_types import DropRule, RuleChange, RuleKind, RuleSet, StoredRule
 
 _CONTEXT = 2
@@ -123,15 +128,67 @@ def repeated(files: Sequence[tuple[str, RuleFile]]) -> list[Fault]:
     return found
 
 
-def clashing(current: RuleSet, changed: Sequence[Difference]) -> list[Fault]:
-    """List clashes of derived metrics with those that stay, as the changes would leave them."""
-    gone = {each.change.name for each in changed if each.change.kind is RuleKind.DERIVED}
-    stay = [
-        derived_of(rule) for rule in current.rules if rule.kind is RuleKind.DERIVED and rule.name not in gone
-    ]
-    return list(clashes([*stay, *derived_in(changed)], {}))
+def after(current: RuleSet, changed: Sequence[Difference]) -> list[RuleGroup | DerivedMetric]:
+    """Return the rules as they will be."""
+    touched = {(each.change.kind, each.change.namespace, each.change.name) for each in changed}
+    stay = [one for one in current.rules if (one.kind, one.namespace, one.name) not in touched]
+    return [*map(rule_of, stay), *(each.rule for each in changed if each.rule is not None)]
 
 
-def derived_in(changed: Sequence[Difference]) -> list[DerivedMetric]:
-    """Return the derived metrics that are added or changed."""
-    return [each.rule for each in changed if isinstance(each.rule, DerivedMetric)]
+def new_names(changed: Sequence[Difference]) -> list[str]:
+    """Return the series that derived metrics add."""
+    added = [each.rule for each in changed if each.action is Action.ADD]
+    return [name for one in added if isinstance(one, DerivedMetric) for name in one.series.values()]
+
+
+def faults_of(current: RuleSet, changed: Sequence[Difference], sent: Collection[str]) -> list[Fault]:
+    """List what the changes would break: names that are `sent` or recorded, too, and circles of rules."""
+    rules = after(current, changed)
+    groups = [rule for rule in rules if isinstance(rule, RuleGroup)]
+    taken = dict.fromkeys(sent, "a metric that was sent")
+    taken |= {rule.record: f'group "{group.name}"' for group, rule in _recordings(groups)}
+    derived = [rule for rule in rules if isinstance(rule, DerivedMetric)]
+    changed_groups = [each.rule for each in changed if isinstance(each.rule, RuleGroup)]
+    return [*clashes(derived, taken), *_circles(groups, changed_groups)]
+
+
+def _recordings(groups: Iterable[RuleGroup]) -> Iterator[tuple[RuleGroup, RecordingRule]]:
+    for group in groups:
+        yield from ((group, rule) for rule in group.rules if isinstance(rule, RecordingRule))
+
+
+def _circles(groups: Sequence[RuleGroup], changed: Sequence[RuleGroup]) -> Iterator[Fault]:
+    """Yield changed recording rules that read, through others perhaps, what they record.
+
+    Only rules are parsed that a changed one depends on.
+    """
+    exprs: dict[str, list[str]] = {}
+    for group, rule in _recordings(groups):
+        if group.language is RuleLanguage.PROMQL:
+            exprs.setdefault(rule.record, []).append(rule.expr)
+    for group, rule in _recordings(changed):
+        if group.language is RuleLanguage.PROMQL and (way := _way_back(rule.record, rule.expr, exprs)):
+            shown = " reads ".join(way)
+            yield Fault(rule.line, f'group "{group.name}": the recording rules run in a circle: {shown}')
+
+
+def _way_back(record: str, expr: str, exprs: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the shortest way from a metric over what it reads to itself."""
+    waiting = deque([([record], expr)])
+    seen: set[str] = set()
+    while waiting:
+        way, text = waiting.popleft()
+        for name in _names_read(text):
+            if name == record:
+                return [*way, name]
+            if name in exprs and name not in seen:
+                seen.add(name)
+                waiting += [([*way, name], below) for below in exprs[name]]
+    return []
+
+
+def _names_read(expr: str) -> Iterator[str]:
+    """Yield the metric names that the selectors of an expression name."""
+    for one in walk(parse_cached(expr)):
+        if isinstance(one, Selector):
+            yield from (m.value for m in one.matchers if (m.name, m.op) == (NAME, MatchOp.EQUAL))
