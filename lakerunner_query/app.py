@@ -35,7 +35,11 @@ from lakerunner_query.api.prometheus.alerts import log_alerts_router
 from lakerunner_query.api.prometheus.federate import federation_router, home_router
 from lakerunner_query.api.prometheus.queries import prometheus_router
 from lakerunner_query.api.prometheus.render import respond_like_prometheus
-from lakerunner_query.api.prometheus.ruler_config import loki_rules_router, mimir_rules_router
+from lakerunner_query.api.prometheus.ruler_config import (
+    loki_rules_router,
+    mimir_rules_router,
+    old_loki_rules_router,
+)
 from lakerunner_query.api.prometheus.status import healthy, ready_like_prometheus
 from lakerunner_query.api.shared import openapi
 from lakerunner_query.api.shared.health import alive, asset, metrics, page, ping, ready
@@ -72,6 +76,7 @@ HANDLERS = (
     promql_router, prometheus_router, federation_router, home_router, healthy, ready_like_prometheus,
     ready_like_tempo, tempo_router, jaeger_router, spans_router, traces_router, traceql_router,
     service_map_router, alerts_router, rules_router, mimir_rules_router, loki_rules_router,
+    old_loki_rules_router,
 )  # fmt: skip
 
 DIALECTS: Mapping[str, Respond] = {

@@ -2,6 +2,7 @@
 
 /prometheus/config/v1/rules[/{namespace}[/{group}]]     groups in all languages but LogQL
 /loki/api/v1/rules[/{namespace}[/{group}]]              groups in LogQL
+/api/prom/rules[/{namespace}[/{group}]]                 the same: Grafana edits a Loki source's rules here
 
 A namespace or a group may have any characters, slashes too: `a%2Fb` is one part of the address.
 """
@@ -29,7 +30,7 @@ from lakerunner_query.serving import handlers
 from resources.index.rule_types import RuleKind, StoredRule
 
 YAML = "application/yaml"
-MIMIR, LOKI = "/prometheus/config/v1/rules", "/loki/api/v1/rules"
+MIMIR, LOKI, OLD_LOKI = "/prometheus/config/v1/rules", "/loki/api/v1/rules", "/api/prom/rules"
 NO_GROUPS = "no rule groups found\n"
 NO_GROUP = "group does not exist\n"
 NO_NAMESPACE = "group namespace does not exist\n"
@@ -40,7 +41,7 @@ Http = Request[Any, Any, Any]
 
 def _language(request: Http) -> RuleLanguage:
     """Return the language of groups that name none, by the API."""
-    return RuleLanguage.LOGQL if request.url.path.startswith("/loki/") else RuleLanguage.PROMQL
+    return RuleLanguage.PROMQL if request.url.path.startswith(MIMIR) else RuleLanguage.LOGQL
 
 
 def _belongs(request: Http) -> Callable[[StoredRule], bool]:
@@ -132,3 +133,4 @@ def _router(path: str, tag: str) -> Router:
 
 mimir_rules_router = _router(MIMIR, "prometheus")
 loki_rules_router = _router(LOKI, "loki")
+old_loki_rules_router = _router(OLD_LOKI, "loki")

@@ -125,6 +125,7 @@ STATUSES_OF_PATHS: Mapping[str, Mapping[str, str]] = {
     "/api/v1/rules": {"409": "the rules are of another revision"},
     "/api/v1/rules/{rule_id}/versions": {"404": "the organisation has no such rule"},
     "/loki/api/v1/rules": {"404": "there are no rules"},
+    "/api/prom/rules": {"404": "there are no rules"},
     "/prometheus/config/v1/rules": {"404": "there are no rules"},
 }  # fmt: skip
 PROTOBUF = {

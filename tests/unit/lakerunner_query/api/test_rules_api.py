@@ -198,16 +198,17 @@ def test_a_group_that_is_none_is_refused_with_its_line(http: Http) -> None:
     assert http.post(f"{MIMIR}/a/b/c", content=GROUP, headers=ADMIN).status_code == 404
 
 
-def test_loki_and_mimir_see_their_own_languages(http: Http) -> None:
-    assert http.post(f"{LOKI}/ns", content=LOG_GROUP, headers=ADMIN).status_code == 202
+@pytest.mark.parametrize("loki", [LOKI, "/api/prom/rules"])
+def test_loki_and_mimir_see_their_own_languages(http: Http, loki: str) -> None:
+    assert http.post(f"{loki}/ns", content=LOG_GROUP, headers=ADMIN).status_code == 202
     assert http.post(f"{MIMIR}/ns", content=GROUP, headers=ADMIN).status_code == 202
-    assert yaml.safe_load(http.get(f"{LOKI}/ns/logs", headers=ADMIN).text)["rules"][0]["record"] == "lines"
+    assert yaml.safe_load(http.get(f"{loki}/ns/logs", headers=ADMIN).text)["rules"][0]["record"] == "lines"
     assert [g["name"] for g in yaml.safe_load(http.get(MIMIR, headers=ADMIN).text)["ns"]] == ["g"]
     taken = http.post(f"{MIMIR}/ns", content=GROUP.replace("name: g", "name: logs"), headers=ADMIN)
     assert (taken.status_code, "is a group in logql" in taken.text) == (409, True)
     other = http.post(f"{MIMIR}/ns", content=LOG_GROUP + "language: logql\n", headers=ADMIN)
     assert (other.status_code, LOKI in other.text) == (400, True)
-    assert http.delete(f"{LOKI}/ns", headers=ADMIN).status_code == 202
+    assert http.delete(f"{loki}/ns", headers=ADMIN).status_code == 202
     assert names(http) == [("ns", "g")]
 
 
