@@ -7,6 +7,7 @@ a request without one is tried again over the newer rules.
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,9 @@ from resources.index.rule_types import (
     StoredRule,
 )
 
-_ATTEMPTS = 5
+_ATTEMPTS = 20
+_PAUSE_S = 0.02
+"""Longest pause before the second attempt; later ones may wait longer."""
 _RECENT_MS = 30 * 86_400_000
 """Age of metrics whose names a new derived metric must not have."""
 _NAMES_AT_ONCE = 20
@@ -94,7 +97,8 @@ class RuleBook:
 
     async def drop(self, org: str, chosen: Callable[[StoredRule], bool], missing: str) -> int:
         """Retire all rules that are chosen; nothing to retire is an error with this message."""
-        for _ in range(_ATTEMPTS):
+        for attempt in range(_ATTEMPTS):
+            await _pause(attempt)
             current = await self._locator.rules(org)
             gone = [DropRule(one.kind, one.namespace, one.name) for one in current.rules if chosen(one)]
             if not gone:
@@ -111,7 +115,8 @@ class RuleBook:
         *,
         dry_run: bool = False,
     ) -> Applied:
-        for _ in range(_ATTEMPTS):
+        for attempt in range(_ATTEMPTS):
+            await _pause(attempt)
             current = await self._locator.rules(org)
             if revision is not None and current.revision != revision:
                 raise OutdatedRulesError(str(RulesChangedError(org, revision, current.revision)))
@@ -148,6 +153,12 @@ class RuleBook:
             return await self._locator.change_rules(org, changes, revision)
         except RulesChangedError:
             return None
+
+
+async def _pause(attempt: int) -> None:
+    """Let others finish first, who changed the rules meanwhile; tools send several groups at a time."""
+    if attempt:
+        await asyncio.sleep(random.uniform(0, _PAUSE_S * attempt))  # noqa: S311 - protects nothing
 
 
 def find_group(rules: RuleSet, namespace: str, name: str) -> StoredRule | None:
