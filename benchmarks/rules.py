@@ -25,9 +25,10 @@ from lakerunner_assets.materialized.run import DeriveReport, derive_hours
 from lakerunner_assets.run_context import Heartbeat, RunContext
 from lakerunner_query.rules.catalog import put_of
 from lakerunner_query.rules.documents import DerivedMetric
+from resources.index.account_types import StorageProfile
 from resources.index.memory import MemoryIndex
 from resources.index.rule_types import DropRule, RuleKind
-from resources.index.types import BatchKind, Intake, ObjectNotice, StorageProfile
+from resources.index.types import BatchKind, Intake, ObjectNotice
 from resources.lake.layout import Signal
 from resources.lake.timecut import cut, to_datetime
 from resources.settings import Settings

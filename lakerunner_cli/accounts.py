@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from lakerunner_cli.command import CommandError
+from resources.index.account_types import StorageProfile
 from resources.index.contract import AdminIndex
 from resources.index.postgres import PostgresIndex
 from resources.index.postgres.connections import IndexUnavailableError
 from resources.index.postgres.objects import ObjectBoard
-from resources.index.types import StorageProfile
 from resources.lake.layout import NAME, valid_name
 from resources.settings import Settings
 

@@ -10,7 +10,7 @@ import psycopg
 
 from lakerunner_cli.accounts import CommandIndex, create_key, create_org
 from lakerunner_cli.command import CommandError
-from resources.index.types import StorageProfile
+from resources.index.account_types import StorageProfile
 from resources.lake.layout import NAME, PrefixMapping, Signal, valid_name
 from resources.lake.options import OptionError
 from resources.lake.retention import NOTICE_S

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from lakerunner_ingress.errors import ForbiddenError, UnauthorizedError
 from lakerunner_ingress.threads import WorkerThreads
+from resources.index.account_types import ApiKey
 from resources.index.contract import KeyIndex
 from resources.index.postgres.connections import IndexUnavailableError
-from resources.index.types import ApiKey
 
 KEY_HEADERS = ("x-cardinalhq-api-key", "api-key")
 WRITING_ROLES = frozenset({"write", "admin"})

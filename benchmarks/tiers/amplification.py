@@ -21,8 +21,9 @@ from benchmarks.tiers.scratch import scratch_server
 from lakerunner_assets.compacted.plan import plan_merges
 from lakerunner_assets.compacted.policy import Policy
 from lakerunner_assets.compacted.run import Job, answers, claim_merge, publish_merge
+from resources.index.account_types import StorageProfile
 from resources.index.postgres import PostgresIndex
-from resources.index.types import LiveSegment, StorageProfile
+from resources.index.types import LiveSegment
 from resources.lake.layout import Signal
 from resources.lake.timecut import DAY_NS, SECOND_NS, hour_start
 from resources.settings import MIB

@@ -38,16 +38,9 @@ from lakerunner_query.worker.logs.segment_opener import SegmentOpener
 from lakerunner_query.worker.shared.block_cache import BlockCache
 from lakerunner_query.worker.shared.lake_filesystem import LakeFileSystem
 from resources.duckdb import Cancellation, DuckLimits, DuckSession
+from resources.index.account_types import StorageProfile
 from resources.index.postgres import PostgresIndex
-from resources.index.types import (
-    BatchKind,
-    Intake,
-    ObjectDone,
-    ObjectNotice,
-    Publication,
-    SegmentQuery,
-    StorageProfile,
-)
+from resources.index.types import BatchKind, Intake, ObjectDone, ObjectNotice, Publication, SegmentQuery
 from resources.lake.frequency import ROLLUPS
 from resources.lake.layout import Signal
 from resources.lake.timecut import DAY_NS, HOUR_NS

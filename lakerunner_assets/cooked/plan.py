@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from lakerunner_assets.cooked.units import Target, Unit, UnitObject
 from lakerunner_assets.partitions import horizon_ns
-from resources.index.types import BatchKind, BatchPlan, Claim, PendingObject, RawObject, StorageProfile
+from resources.index.account_types import StorageProfile
+from resources.index.types import BatchKind, BatchPlan, Claim, PendingObject, RawObject
 from resources.lake.layout import Signal
 from resources.lake.options import OrgOptions
 from resources.settings import Settings

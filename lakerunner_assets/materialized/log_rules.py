@@ -1,4 +1,4 @@
-"""Rules from logs are evaluated by the pipeline that answers LogQL, over the segments of an hour.
+"""The pipeline of LogQL evaluates rules from logs over the segments of an hour.
 
     {namespace="shop"} | json | status >= 500      lines, counted by what the rule keeps
     {namespace="shop"} | json, value duration(took)      lines with a number behind `unwrap`

@@ -1,4 +1,4 @@
-"""Events are counted by the labels that a rule keeps and by bucket of ten seconds.
+"""Events are counted by the kept labels and by bucket of ten seconds.
 
     service  took  time            service  end       count  sum  least  greatest
     web      0.3   12:00:01        web      12:00:10      2  0.8    0.3       0.5
@@ -60,7 +60,7 @@ class RuleTask:
 
 @dataclass(frozen=True, slots=True)
 class RuleOutcome:
-    """What a rule came to in one hour."""
+    """Result of a rule in one hour."""
 
     rule_id: int
     version: int

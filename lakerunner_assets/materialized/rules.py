@@ -1,4 +1,4 @@
-"""Rules of an organisation are read from the index and evaluated together over the segments of an hour.
+"""All rules of an organisation are evaluated together over the segments of an hour.
 
     shop_errors@3  from logs      ┐
     shop_took@1    from logs      ├→  one segment of samples, swapped whole with its hour

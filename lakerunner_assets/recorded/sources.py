@@ -1,4 +1,4 @@
-"""Expressions of recording rules are answered from segments on this machine, by the engines of queries.
+"""The engines of queries answer recording rules from segments on this machine.
 
     sources = open_sources(metrics, logs, folder)
     sources.ask(group, rule, steps)        samples at each step

@@ -6,7 +6,7 @@ import datetime as dt
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from resources.index.types import MetricFamily
+from resources.index.account_types import MetricFamily
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS, cut, from_datetime
 from resources.settings import Settings

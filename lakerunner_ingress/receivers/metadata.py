@@ -15,9 +15,9 @@ from typing import Any
 
 from lakerunner_ingress.errors import IngressError
 from lakerunner_ingress.receivers.lines import Line, Shares
+from resources.index.account_types import MetricFamily
 from resources.index.contract import IngressIndex
 from resources.index.postgres.connections import IndexUnavailableError, storable
-from resources.index.types import MetricFamily
 from resources.lake.metric_families import is_part, possible_families, type_name
 
 log = logging.getLogger(__name__)

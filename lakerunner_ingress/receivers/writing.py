@@ -21,8 +21,8 @@ from lakerunner_ingress.receivers.forms import Lane
 from lakerunner_ingress.receivers.retries import RetryQueue
 from lakerunner_ingress.registry import RegistryCache
 from lakerunner_ingress.telemetry import PushTelemetry
+from resources.index.account_types import StorageProfile
 from resources.index.contract import IngressIndex
-from resources.index.types import StorageProfile
 from resources.kafka.producer import Producer
 from resources.lake.layout import IgnoredKeyError, InvalidKeyError, raw_key
 from resources.lake.timecut import from_datetime

@@ -1,4 +1,4 @@
-"""Everything that a process needs to answer queries is built here, from settings and an index.
+"""A process builds its query engines here, from settings and an index.
 
 The query API serves it over HTTP; the ruler asks it.
 """

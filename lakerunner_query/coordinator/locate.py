@@ -22,10 +22,11 @@ from lakerunner_query.errors import IndexUnavailableError
 from lakerunner_query.plan.logql import ReadStreams
 from lakerunner_query.plan.promql import Reads
 from resources.index import postgres
+from resources.index.account_types import ApiKey, MetricFamily
 from resources.index.contract import QueryIndex
 from resources.index.rule_types import CoverageQuery, RuleChange, RuleSet, StoredRule
 from resources.index.ruling_types import AlertChange, GroupRecord, WaitingNotices
-from resources.index.types import ApiKey, CountQuery, MetricFamily, SegmentQuery, Snapshot, TierQuery
+from resources.index.types import CountQuery, SegmentQuery, Snapshot, TierQuery
 from resources.lake.frequency import AS_SENT
 from resources.lake.layout import Signal
 from resources.lake.metric_families import possible_families

@@ -1,4 +1,4 @@
-"""The rule book reads and changes the rules of an organisation, by file or by group.
+"""The rule book reads and changes an organisation's rules, by file or group.
 
 All changes of a request are made together. Somebody else's change in between is told apart by the revision:
 a request without one is tried again over the newer rules.

@@ -1,4 +1,4 @@
-"""Answers of derived metrics become cells of TraceQL's functions, as units over spans would bring them.
+"""Answers of derived metrics become the cells that units over spans would bring.
 
 {name="GET /", __part__="0 count"}  [[60,"2"],[180,"1"]]     start = 60 s, step = 60 s
 

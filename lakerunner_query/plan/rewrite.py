@@ -1,4 +1,4 @@
-"""A leaf of a query is answered from a derived metric only if every guard holds.
+"""A derived metric answers a leaf of a query only if every guard holds.
 
     sum by (service_name) (count_over_time({service_name=~".+"} |= "error" [5m]))
     ->  sum by (service_name) (sum_over_time(errors[5m]))

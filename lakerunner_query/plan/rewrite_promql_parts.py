@@ -1,4 +1,4 @@
-"""Parts of PromQL expressions that stand for the leaves of a query, and for what is around them."""
+"""PromQL expressions are built that stand for the leaves of a query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions of rules go to the engine of their language, at one time, and whole answers come back.
+"""Each expression of a rule is answered whole by the engine of its language.
 
 A partial answer is an error: an alert must not end because a segment could not be read. A PromQL expression
 over series that rules of the same group made is evaluated here, over those and what the lake has of them; its
@@ -53,7 +53,7 @@ _HISTOGRAMS = msgspec.json.Decoder(list[tuple[float, dict[str, Any]]])
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who asks, and for how long it waits."""
+    """Organisation that asks, and the seconds that it waits."""
 
     org: str
     language: RuleLanguage

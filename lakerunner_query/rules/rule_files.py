@@ -1,4 +1,4 @@
-"""Rule files are read as Prometheus and Loki read them, and a few keys of ours.
+"""Rule files are read as Prometheus and Loki read them, with some more keys.
 
     groups:                       one document in the strict form, as `promtool check rules` takes it
     - name: shop

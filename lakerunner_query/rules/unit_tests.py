@@ -1,4 +1,4 @@
-"""Unit tests of rules run over samples in memory, with the verdicts of `promtool test rules`.
+"""Unit tests of rules give promtool's verdicts over samples in memory.
 
     evaluate all groups at start, start + evaluation_interval, … up to the latest eval_time;
     compare firing alerts after the evaluation at or before their eval_time;

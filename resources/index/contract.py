@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from resources.index.account_types import ApiKey, MetricFamily, StorageProfile
 from resources.index.job_types import JobLimits, QueryJob
 from resources.index.rule_contract import RuleIndex
 from resources.index.rule_types import CoverageQuery, RuleHour
@@ -27,7 +28,6 @@ from resources.index.sweeping_types import (
     TierStatus,
 )
 from resources.index.types import (
-    ApiKey,
     Backlog,
     BatchKind,
     BatchPlan,
@@ -39,7 +39,6 @@ from resources.index.types import (
     Intake,
     IntakeResult,
     LiveSegment,
-    MetricFamily,
     ObjectNotice,
     OutboxMessage,
     Partition,
@@ -49,7 +48,6 @@ from resources.index.types import (
     Segment,
     SegmentQuery,
     Snapshot,
-    StorageProfile,
     Survey,
     TierQuery,
     TierView,

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from resources.index.types import ObjectNotice, StorageProfile
+from resources.index.account_types import StorageProfile
+from resources.index.types import ObjectNotice
 from resources.lake.layout import IgnoredKeyError, InvalidKeyError, PrefixMapping, parse_raw_key
 from resources.lake.timecut import hour_start
 from resources.notifications.events import UNREADABLE, MalformedMessageError, NotifiedObject, check

@@ -10,6 +10,7 @@ from threading import Thread
 import psycopg
 import pytest
 
+from resources.index.account_types import StorageProfile
 from resources.index.memory import MemoryIndex
 from resources.index.postgres import PostgresIndex
 from resources.index.types import (
@@ -27,7 +28,6 @@ from resources.index.types import (
     PublishConflictError,
     Segment,
     SegmentQuery,
-    StorageProfile,
     TopicOffset,
 )
 from resources.lake.layout import PrefixMapping, Signal

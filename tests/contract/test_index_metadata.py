@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from resources.index.account_types import MetricFamily
 from resources.index.memory import MemoryIndex
 from resources.index.postgres import PostgresIndex
-from resources.index.types import MetricFamily
 
 Index = MemoryIndex | PostgresIndex
 UP = MetricFamily("up", "gauge", "", "Whether the target answers.")

@@ -18,8 +18,9 @@ from confluent_kafka import Producer as NativeProducer
 
 from lakerunner_ingress.app import create_app
 from resources.http_server import server_options
+from resources.index.account_types import StorageProfile
 from resources.index.memory import MemoryIndex
-from resources.index.types import OutboxMessage, StorageProfile
+from resources.index.types import OutboxMessage
 from resources.kafka.producer import Producer
 from resources.kafka.reader import close_readers, read_batch
 from resources.notifications.references import decode_message

@@ -13,8 +13,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from resources.index.account_types import StorageProfile
 from resources.index.postgres import PostgresIndex
-from resources.index.types import StorageProfile, TierView
+from resources.index.types import TierView
 from resources.lake.currency import current_partitions
 from resources.lake.frequency import DAY, ROLLUPS
 from resources.lake.layout import Signal

@@ -18,9 +18,10 @@ from lakerunner_assets.sweep.report import Kind, Report
 from lakerunner_query.protocol.units import SegmentRef
 from lakerunner_query.worker.shared.block_cache import BlockCache
 from lakerunner_query.worker.shared.segment_file import FetchMeter
+from resources.index.account_types import StorageProfile
 from resources.index.postgres import PostgresIndex
 from resources.index.sweeping_types import Aging, OldTier
-from resources.index.types import BatchKind, Segment, SegmentQuery, StorageProfile
+from resources.index.types import BatchKind, Segment, SegmentQuery
 from resources.lake.layout import Signal, hourly_segment_key
 from resources.objects.client import ObjectStore
 from resources.objects.store import open_store

@@ -20,8 +20,9 @@ from lakerunner_assets.cooked.task import cook_unit
 from lakerunner_assets.cooked.units import Errand, decode_unit, encode
 from lakerunner_assets.publish import HourChange
 from lakerunner_assets.run_context import Heartbeat, RunContext
+from resources.index.account_types import StorageProfile
 from resources.index.memory import MemoryIndex
-from resources.index.types import BatchKind, Intake, ObjectNotice, Segment, SegmentQuery, StorageProfile
+from resources.index.types import BatchKind, Intake, ObjectNotice, Segment, SegmentQuery
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS, to_datetime
 from resources.settings import Settings

@@ -20,8 +20,8 @@ import httpx
 import zstandard
 
 from lakerunner_cli.stack.ports import any_free
+from resources.index.account_types import StorageProfile
 from resources.index.postgres import PostgresIndex
-from resources.index.types import StorageProfile
 from resources.kafka.reader import read_batch
 from resources.notifications.events import NotifiedObject
 from resources.notifications.references import decode_message

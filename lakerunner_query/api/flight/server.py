@@ -42,7 +42,7 @@ from lakerunner_query.api.shared.services import Services
 from lakerunner_query.errors import InvalidRequestError, UnauthorizedError, WorkerUnavailableError
 from lakerunner_query.plan.lakeql import LakeQLRequest
 from lakerunner_query.serving import envelope
-from resources.index.types import ApiKey
+from resources.index.account_types import ApiKey
 from resources.proto import flight_sql as sql
 from resources.proto.parsing import NotAMessageError, parse
 

@@ -27,7 +27,7 @@ from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.protocol.answers import MetricFact, SeriesExemplars
 from lakerunner_query.protocol.units import SeriesSelector
 from lakerunner_query.serving import unless_gone
-from resources.index.types import MetricFamily
+from resources.index.account_types import MetricFamily
 from resources.lake.metric_families import is_part, possible_families
 
 

@@ -17,7 +17,7 @@ from litestar.handlers import BaseRouteHandler
 
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.errors import ForbiddenError, UnauthorizedError
-from resources.index.types import ApiKey
+from resources.index.account_types import ApiKey
 
 READERS = frozenset({"read", "admin"})
 ADMIN = "admin"

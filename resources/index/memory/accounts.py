@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from resources.index.account_types import MAX_FAMILIES, METADATA_KEPT_S, ApiKey, MetricFamily, StorageProfile
 from resources.index.memory.state import MemoryPart
-from resources.index.types import (
-    MAX_FAMILIES,
-    METADATA_KEPT_S,
-    ApiKey,
-    MetricFamily,
-    StorageProfile,
-)
 from resources.lake.layout import PrefixMapping
 from resources.lake.options import OrgOptions, options_of, readable_options
 

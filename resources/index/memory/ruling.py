@@ -1,4 +1,4 @@
-"""Groups of alert rules and their notifications live in memory, with the times of the tables."""
+"""Groups of alert rules and their notifications are kept in memory."""
 
 from __future__ import annotations
 

@@ -10,14 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from resources.index.account_types import ApiKey, MetricFamily, StorageProfile
 from resources.index.rule_types import RuleHour, RuleKind, StoredRule
 from resources.index.ruling_types import AlertChange, GroupRecord, StoredNotice
 from resources.index.types import (
-    ApiKey,
     BatchPlan,
     BatchState,
     DeadLetter,
-    MetricFamily,
     ObjectDone,
     ObjectNotice,
     ObjectState,
@@ -25,7 +24,6 @@ from resources.index.types import (
     PendingObject,
     RawObject,
     Segment,
-    StorageProfile,
 )
 from resources.lake.layout import PrefixMapping, Signal
 
@@ -100,7 +98,7 @@ class WaitingNotice:
 
 @dataclass(slots=True)
 class RulingState:
-    """What the four tables of the ruler hold."""
+    """Content of the four tables of the ruler."""
 
     processes: dict[str, float] = field(default_factory=dict)
     """Ends of leases, by owner."""

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 
 from psycopg.types.json import Jsonb
 
+from resources.index.account_types import MAX_FAMILIES, METADATA_KEPT_S, ApiKey, MetricFamily, StorageProfile
 from resources.index.postgres.connections import PostgresPart
 from resources.index.statements import load
-from resources.index.types import MAX_FAMILIES, METADATA_KEPT_S, ApiKey, MetricFamily, StorageProfile
 from resources.lake.layout import PrefixMapping, Signal
 from resources.lake.options import OrgOptions, options_of, readable_options
 from resources.lake.timecut import to_datetime

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from resources.index.types import MetricFamily
+from resources.index.account_types import MetricFamily
 from resources.lake.timecut import SECOND_NS
 from tests.support.query.lake import BASE, Client, Lake
 from tests.support.query.metric_lake import BASE_MS, BASE_S, labels, write_otlp, write_samples

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from resources.index.account_types import StorageProfile
 from resources.index.memory import MemoryIndex
 from resources.index.postgres.connections import IndexUnavailableError
-from resources.index.types import OutboxMessage, StorageProfile
+from resources.index.types import OutboxMessage
 from resources.kafka.reader import KafkaUnavailableError
 from resources.lake.layout import PrefixMapping
 from resources.notifications.references import decode_message

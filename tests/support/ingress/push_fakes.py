@@ -6,7 +6,7 @@ from pathlib import Path
 
 import zstandard
 
-from resources.index.types import StorageProfile
+from resources.index.account_types import StorageProfile
 from resources.notifications.events import NotifiedObject
 from resources.notifications.references import decode_message
 from tests.support.ingress.doubles import FakeProducer, FlakyIndex, accounts

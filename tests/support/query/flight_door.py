@@ -22,7 +22,7 @@ from typing import Any, Self, cast
 from lakerunner_query.api.flight.server import FlightDoor, open_door
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.serving import Counters
-from resources.index.types import ApiKey
+from resources.index.account_types import ApiKey
 from resources.settings import Settings
 from tests.support.patience import PATIENCE_S
 from tests.support.query.fake_lakeql import FakeLakeQL

@@ -14,7 +14,7 @@ from typing import Any, Self, cast
 from lakerunner_query.api.postgres.door import PostgresDoor
 from lakerunner_query.api.shared.services import QueryWatch, Services
 from lakerunner_query.serving import Counters
-from resources.index.types import ApiKey
+from resources.index.account_types import ApiKey
 from resources.objects.latency import LatencyTable
 from resources.settings import Settings
 from tests.support.patience import PATIENCE_S, wait_for

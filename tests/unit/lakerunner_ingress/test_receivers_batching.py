@@ -22,7 +22,7 @@ from lakerunner_ingress.receivers.retries import RetryQueue
 from lakerunner_ingress.receivers.writing import Writer, compress
 from lakerunner_ingress.registry import RegistryCache
 from lakerunner_ingress.telemetry import PushTelemetry
-from resources.index.types import StorageProfile
+from resources.index.account_types import StorageProfile
 from resources.lake.layout import PrefixMapping, Signal
 from resources.objects import errors as store_errors
 from resources.objects import store

@@ -15,7 +15,7 @@ from litestar.testing import TestClient
 from lakerunner_ingress.app import create_app
 from lakerunner_ingress.receivers import metadata
 from lakerunner_ingress.receivers.metadata import MetadataWriter
-from resources.index.types import MetricFamily
+from resources.index.account_types import MetricFamily
 from resources.proto.prometheus import RequestV2, WriteRequest
 from resources.settings import Settings
 from tests.support.ingress.doubles import FakeProducer, FlakyIndex

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from lakerunner_assets.partitions import parse_partition_key
-from resources.index.types import DueBatch, StorageProfile
+from resources.index.account_types import StorageProfile
+from resources.index.types import DueBatch
 from resources.kafka.reader import Message
 from resources.lake.layout import Signal
 from resources.lake.timecut import from_datetime, hour_start

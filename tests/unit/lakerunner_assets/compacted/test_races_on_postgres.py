@@ -15,8 +15,9 @@ from lakerunner_assets.compacted import due
 from lakerunner_assets.compacted.due import Scope
 from lakerunner_assets.compacted.report import Report
 from lakerunner_assets.compacted.run import compact
+from resources.index.account_types import StorageProfile
 from resources.index.postgres import PostgresIndex
-from resources.index.types import PublishConflictError, StorageProfile
+from resources.index.types import PublishConflictError
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS
 from tests.support.compacted.compacting_lake import CompactingLake

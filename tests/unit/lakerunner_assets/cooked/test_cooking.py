@@ -19,7 +19,8 @@ from lakerunner_assets.cooked.rebuild import RebuildRefusedError
 from lakerunner_assets.cooked.run import Report
 from lakerunner_assets.publish import UnbalancedError, cooked_publication
 from lakerunner_assets.task_results import ObjectAnswer
-from resources.index.types import BatchKind, PendingObject, StorageProfile
+from resources.index.account_types import StorageProfile
+from resources.index.types import BatchKind, PendingObject
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS, from_datetime, to_datetime
 from resources.objects.client import ObjectStore

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lakerunner_assets.raw.listing import Listing, register_missed
+from resources.index.account_types import StorageProfile
 from resources.index.memory import MemoryIndex
-from resources.index.types import StorageProfile
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS
 from resources.settings import Settings

@@ -13,8 +13,8 @@ from lakerunner_cli import accounts
 from lakerunner_cli.command import CommandError
 from lakerunner_cli.commands import admin
 from lakerunner_cli.commands import sweep as command
+from resources.index.account_types import StorageProfile
 from resources.index.memory import MemoryIndex
-from resources.index.types import StorageProfile
 from resources.lake.layout import Signal, hourly_segment_key
 from resources.settings import Settings, SettingsError
 from tests.support.sweep_index import HOUR, Clocked, cook, live, retire, segment

@@ -6,7 +6,7 @@ import pytest
 
 from lakerunner_query.api.prometheus.names import unite_facts
 from lakerunner_query.protocol.answers import MetricFact
-from resources.index.types import MetricFamily
+from resources.index.account_types import MetricFamily
 
 LATENCY = MetricFamily("latency", "histogram", "", "Latency.")
 REQUESTS = MetricFamily("requests_total", "counter", "", "Requests.")

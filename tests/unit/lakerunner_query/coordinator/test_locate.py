@@ -12,7 +12,8 @@ import pytest
 from lakerunner_query.coordinator.locate import LOOKUPS, Locator, Lookup
 from lakerunner_query.errors import IndexUnavailableError
 from resources.index import postgres
-from resources.index.types import ApiKey, SegmentQuery, Snapshot
+from resources.index.account_types import ApiKey
+from resources.index.types import SegmentQuery, Snapshot
 from tests.support.patience import PATIENCE_S
 
 LOOKUP = Lookup((SegmentQuery("acme", "logs", 0, 0, 1), None))

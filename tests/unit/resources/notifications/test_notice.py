@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from resources.index.types import StorageProfile
+from resources.index.account_types import StorageProfile
 from resources.lake.layout import IgnoredKeyError, InvalidKeyError, PrefixMapping, Signal
 from resources.lake.timecut import HOUR_NS
 from resources.notifications.events import MalformedMessageError, NotifiedObject

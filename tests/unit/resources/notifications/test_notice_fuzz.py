@@ -7,7 +7,7 @@ import json
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from resources.index.types import StorageProfile
+from resources.index.account_types import StorageProfile
 from resources.lake.layout import IgnoredKeyError, InvalidKeyError
 from resources.notifications.events import MalformedMessageError
 from resources.notifications.references import (
