@@ -13,21 +13,17 @@ where the files have any.
 from __future__ import annotations
 
 import difflib
-from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakerunner_query.promql.lang.ast import Selector, walk
-from lakerunner_query.promql.lang.parser import parse_cached
 from lakerunner_query.rules.catalog import derived_of, group_of, put_of
-from lakerunner_query.rules.checks import NAME
+from lakerunner_query.rules.chains import cycles
 from lakerunner_query.rules.derived import clashes
-from lakerunner_query.rules.documents import DerivedMetric, RecordingRule, RuleGroup, RuleLanguage
+from lakerunner_query.rules.documents import DerivedMetric, RecordingRule, RuleGroup
 from lakerunner_query.rules.printing import rule_yaml
 from lakerunner_query.rules.rule_files import RuleFile
 from lakerunner_query.rules.yaml_nodes import Fault
-from lakerunner_query.syntax import MatchOp
 from resources.index.rule_types import DropRule, RuleChange, RuleKind, RuleSet, StoredRule
 
 _CONTEXT = 2
@@ -158,37 +154,9 @@ def _recordings(groups: Iterable[RuleGroup]) -> Iterator[tuple[RuleGroup, Record
 
 
 def _circles(groups: Sequence[RuleGroup], changed: Sequence[RuleGroup]) -> Iterator[Fault]:
-    """Yield changed recording rules that read, through others perhaps, what they record.
-
-    Only rules are parsed that a changed one depends on.
-    """
-    exprs: dict[str, list[str]] = {}
-    for group, rule in _recordings(groups):
-        if group.language is RuleLanguage.PROMQL:
-            exprs.setdefault(rule.record, []).append(rule.expr)
-    for group, rule in _recordings(changed):
-        if group.language is RuleLanguage.PROMQL and (way := _way_back(rule.record, rule.expr, exprs)):
-            shown = " reads ".join(way)
-            yield Fault(rule.line, f'group "{group.name}": the recording rules run in a circle: {shown}')
-
-
-def _way_back(record: str, expr: str, exprs: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the shortest way from a metric over what it reads to itself."""
-    waiting = deque([([record], expr)])
-    seen: set[str] = set()
-    while waiting:
-        way, text = waiting.popleft()
-        for name in _names_read(text):
-            if name == record:
-                return [*way, name]
-            if name in exprs and name not in seen:
-                seen.add(name)
-                waiting += [([*way, name], below) for below in exprs[name]]
-    return []
-
-
-def _names_read(expr: str) -> Iterator[str]:
-    """Yield the metric names that the selectors of an expression name."""
-    for one in walk(parse_cached(expr)):
-        if isinstance(one, Selector):
-            yield from (m.value for m in one.matchers if (m.name, m.op) == (NAME, MatchOp.EQUAL))
+    """Yield a circle of recording rules at the line of a changed rule on it."""
+    records = {rule.record: rule.line for _, rule in _recordings(changed)}
+    circle = cycles(groups) if records else ()
+    if circle:
+        line = next((records[name] for name in circle if name in records), 0)
+        yield Fault(line, f"recording rules read each other in a circle: {' -> '.join(circle)}")
