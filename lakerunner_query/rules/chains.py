@@ -16,7 +16,7 @@ from lakerunner_query.promql.lang.ast import Call, Expr, Selector, children
 from lakerunner_query.promql.lang.functions import FUNCTIONS
 from lakerunner_query.promql.lang.parser import parse_cached
 from lakerunner_query.rules.documents import AlertRule, RecordingRule, RuleGroup, RuleLanguage
-from lakerunner_query.syntax import Matcher, MatchOp
+from lakerunner_query.syntax import Matcher, MatchOp, Task, unwind
 from lakerunner_query.vectors.vector import NAME
 
 _Rule = tuple[int, int]
@@ -96,28 +96,30 @@ def _sorted_rules(groups: Sequence[RuleGroup]) -> list[_Rule]:
                 rules[number, place] = group, rule
                 makers.setdefault(rule.record, []).append((number, place))
     names = sorted(makers)
-    done: dict[_Rule, bool] = {}
+    done: set[_Rule] = set()
     order: list[_Rule] = []
-    path: list[_Rule] = []
+    path: dict[_Rule, None] = {}
+    """Rules that wait, each for the next one."""
 
-    def visit(each: _Rule) -> None:
-        if done.get(each):
+    def visit(each: _Rule) -> Task[None]:
+        if each in done:
             return
         if each in path:
-            circle = [rules[one][1].record for one in path[path.index(each) :]]
+            waiting = list(path)
+            circle = [rules[one][1].record for one in waiting[waiting.index(each) :]]
             raise RuleCycleError([*circle, circle[0]])
-        path.append(each)
+        path[each] = None
         group, rule = rules[each]
         read = names_read(rule.expr, names) if group.language is RuleLanguage.PROMQL else []
         for name in read:
             for maker in makers[name]:
-                visit(maker)
-        path.pop()
-        done[each] = True
+                yield visit(maker)
+        path.popitem()
+        done.add(each)
         order.append(each)
 
     for each in rules:
-        visit(each)
+        unwind(visit(each))
     return order
 
 

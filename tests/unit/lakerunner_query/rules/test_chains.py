@@ -34,6 +34,14 @@ def test_circles_are_found() -> None:
     assert cycles([group("x", a="a + 1")]) == ("a", "a")
 
 
+def test_a_chain_may_have_any_length() -> None:
+    count = 1500
+    chain = group("x", **{f"a{number}": f"a{number + 1}" for number in range(count)})
+    assert cycles([chain]) == ()
+    closed = group("y", **{f"a{count}": "a0"})
+    assert len(cycles([chain, closed])) == count + 2
+
+
 def test_alerts_and_other_languages_read_nothing() -> None:
     alerts = RuleGroup("x", (AlertRule("A", "a"), RecordingRule("a", "m")))
     lines = RuleGroup("l", (RecordingRule("l", 'sum(rate({a="b"}[1m]))'),), RuleLanguage.LOGQL)
