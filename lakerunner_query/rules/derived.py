@@ -5,7 +5,7 @@
       from: logs
       select: '{app="shop"} | json | __error__="" | status >= 500 | __error__=""'
       keep: [service_name]
-      value: duration(took)
+      value: duration(took) | __error__=""
       since: 2026-01-01
 
 A selection whose rows may come out with an error is refused: a query over the raw rows would fail there, and
@@ -129,7 +129,7 @@ def _check_unwrapped(metric: DerivedMetric, query: LogQuery) -> None:
     except QueryError as error:
         raise SelectionError(_no_value(metric, error.message)) from error
     ranged = found.range if isinstance(found, RangeAggregation) else None
-    if ranged is None or ranged.unwrap is None or ranged.unwrap.filters or ranged.query != query:
+    if ranged is None or ranged.unwrap is None or ranged.query != query:
         reason = f"expected a label, `duration(label)`, `bytes(label)` or `{LINE_BYTES}`"
         raise SelectionError(_no_value(metric, reason))
 
