@@ -12,7 +12,6 @@ from typing import Any
 from lakerunner_cli.command import CommandError
 from lakerunner_cli.query_client import QueryClient, open_client
 from lakerunner_query.promql.lang.cursor import Features
-from lakerunner_query.rules.checks import lint
 from lakerunner_query.rules.documents import RecordingRule, RuleLanguage
 from lakerunner_query.rules.rule_files import FileForm, RuleFile, read_file
 from resources.settings import Settings
@@ -117,7 +116,7 @@ def check(args: Namespace, settings: Settings) -> int:
                 print(fault.at(str(path)))
             continue
         print(f"  SUCCESS: {_counted(found)}")
-        for warning in lint(group for _, group in found.groups):
+        for warning in found.warnings():
             has_warned = True
             print(f"  warning: {warning.at(str(path))}")
     if has_failed:

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 
 from lakerunner_query.errors import QueryError
 from lakerunner_query.promql.lang.cursor import ALL_FEATURES, Features
-from lakerunner_query.rules.checks import check_group, place_of
-from lakerunner_query.rules.derived import clashes, read_derived
+from lakerunner_query.rules.checks import check_group, lint, place_of
+from lakerunner_query.rules.derived import clashes, doubts_of, read_derived
 from lakerunner_query.rules.documents import (
     AlertRule,
     DerivedMetric,
@@ -71,6 +71,15 @@ class RuleFile:
     """Groups with the namespace that their document names, or an empty one."""
     derived: list[DerivedMetric] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+
+    def warnings(self) -> list[Fault]:
+        """List what is allowed and still looks wrong."""
+        doubts = [
+            Fault(metric.line, f'metric "{metric.metric}": {doubt}')
+            for metric in self.derived
+            for doubt in doubts_of(metric)
+        ]
+        return lint(group for _, group in self.groups) + doubts
 
     def require(self, file: str = "") -> RuleFile:
         """Return the file if nothing is wrong with it."""

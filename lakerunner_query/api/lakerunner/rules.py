@@ -22,7 +22,6 @@ from lakerunner_query.coordinator.rule_book import Applied, RuleBook
 from lakerunner_query.errors import InvalidRequestError, NotFoundError
 from lakerunner_query.rules.catalog import derived_of, group_of
 from lakerunner_query.rules.changes import place_of
-from lakerunner_query.rules.checks import lint
 from lakerunner_query.rules.documents import RuleLanguage
 from lakerunner_query.rules.printing import files_yaml
 from lakerunner_query.rules.rule_files import FileForm, RuleFile, RuleFileError, read_file
@@ -126,7 +125,7 @@ def _read(data: ApplyBody, form: FileForm) -> tuple[list[tuple[str, RuleFile]], 
     for body in data.files:
         found = read_file(body.text.encode(errors="surrogatepass"), form)
         faults += [fault.at(body.name) for fault in found.faults]
-        warnings += [fault.at(body.name) for fault in lint(group for _, group in found.groups)]
+        warnings += [fault.at(body.name) for fault in found.warnings()]
         files.append((body.namespace or DEFAULT_NAMESPACE, found))
     if faults:
         raise RuleFileError(faults)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakerunner_query.rules.derived import clashes
+from lakerunner_query.rules.derived import clashes, doubts_of
 from lakerunner_query.rules.documents import DerivedMetric
 from lakerunner_query.rules.rule_files import FileForm, read_file
 from resources.lake.layout import Signal
@@ -64,11 +64,6 @@ def test_selections_of_each_signal_are_taken(source: Signal, select: str, more: 
 @pytest.mark.parametrize(
     ("source", "select", "more", "message"),
     [
-        (LOGS, '{a="b"} | json', {}, 'f:4: metric "m": a line on which `| json` fails'),
-        (LOGS, '{a="b"} | json | __error__="" | n > 5', {}, "a line on which `| n>5"),
-        (LOGS, '{a="b"} | logfmt --strict', {}, "a line on which `| logfmt --strict` fails"),
-        (LOGS, '{a="b"} | unpack | drop __error__="x"', {}, "a line on which `| unpack` fails"),
-        (LOGS, '{a="b"} | line_format "{{ .x | int }}"', {}, "a line on which `| line_format"),
         (LOGS, 'rate({a="b"}[1m])', {}, "a query for log lines was expected, this one gives samples"),
         (LOGS, '{a="b"', {}, 'f:4: metric "m": parse error at line 1, col 7'),
         (LOGS, '{a="b"}', {"value": "a b"}, "the value 'a b' cannot be unwrapped"),
@@ -116,3 +111,21 @@ def test_names_clash_with_each_other_and_with_what_is_there() -> None:
 def test_the_strict_form_knows_no_derived_metrics() -> None:
     (fault,) = read_file(FULL, FileForm(is_strict=True)).faults
     assert "field materialize not found" in fault.message
+
+
+@pytest.mark.parametrize(
+    ("select", "stage"),
+    [
+        ('{a="b"} | json', "| json"),
+        ('{a="b"} | json | __error__="" | n > 5', "| n>5"),
+        ('{a="b"} | logfmt --strict', "| logfmt --strict"),
+        ('{a="b"} | unpack | drop __error__="x"', "| unpack"),
+        ('{a="b"} | line_format "{{ .x | int }}"', "| line_format"),
+        ('{a="b"} | json | n > 5 | __error__=""', ""),
+    ],
+)
+def test_lines_that_can_fail_are_worth_a_warning(select: str, stage: str) -> None:
+    assert faults(LOGS, select) == []
+    doubts = list(doubts_of(DerivedMetric("m", LOGS, select)))
+    assert len(doubts) == bool(stage)
+    assert all(f"a line on which `{stage}" in doubt for doubt in doubts)
