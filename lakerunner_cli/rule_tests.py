@@ -5,7 +5,6 @@ Exit code 1 says that a test failed. Nothing but the files is read: no stack has
 
 from __future__ import annotations
 
-import re
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -22,16 +21,16 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
+    from lakerunner_query.gotext.regexp import complaint
     from lakerunner_query.rules.unit_tests import run_file
 
-    try:
-        only = [re.compile(text) for text in args.run]
-    except re.error as error:
-        raise CommandError(f"--run: expected a regular expression: {error}") from error
+    for pattern in args.run:
+        if reason := complaint(pattern):
+            raise CommandError(f"--run: {reason}")
     has_failed = False
     for path in args.files:
         print(f"Unit Testing:  {path}")
-        failures = [text for result in run_file(path, only, args.diff) for text in result.failures]
+        failures = [text for result in run_file(path, args.run, args.diff) for text in result.failures]
         if failures:
             has_failed = True
             print("  FAILED:")

@@ -42,14 +42,14 @@ class Recording:
     expected_version: int
     built_from: Mapping[int, int]
     """Versions of the hours that it is recorded from."""
-    metrics: tuple[Segment, ...]
-    logs: tuple[Segment, ...]
+    segments: Mapping[Signal, tuple[Segment, ...]]
+    """Segments that rules read."""
     retire: tuple[str, ...]
     """Ids of the recorded segments that are swapped out."""
 
     @property
     def source_bytes(self) -> int:
-        return sum(one.bytes for one in (*self.metrics, *self.logs))
+        return sum(one.bytes for segments in self.segments.values() for one in segments)
 
 
 class Skip(StrEnum):
@@ -70,20 +70,24 @@ def plan_hour(
     org: str,
     hour: int,
     metrics: TierView,
-    logs: TierView,
+    views: Mapping[Signal, TierView],
     sources: Mapping[int, int],
     reach: Reach,
     origin: str,
     *,
     force: bool,
 ) -> Recording | Skipped:
-    """Plan one hour; the views and `sources` hold the hours before it that rules read, too."""
+    """Plan one hour.
+
+    `metrics` has the hour alone; the views of what rules read, and `sources`, have hours before it, too.
+    """
     recorded = {p.start_ns: p for p in metrics.partitions if p.frequency_ms == RECORDED_MS}
     own = recorded.get(hour) or Partition(org, Signal.METRICS, RECORDED_MS, hour, 0, {}, 0)
     mine = [s for s in metrics.segments if s.hour_ns == hour and is_recorded(s)]
     if hour not in sources and own.version == 0 and not mine:
         return Skipped(Skip.EMPTY)
-    expired = sorted(p.start_ns for p in (*metrics.partitions, *logs.partitions) if _is_gone(p, hour, reach))
+    seen = [partition for view in (metrics, *views.values()) for partition in view.partitions]
+    expired = sorted(p.start_ns for p in seen if _is_gone(p, hour, reach))
     if expired:
         return Skipped(Skip.REFUSED, f"records of the hour {expired[0]} were deleted for their age")
     is_current = own.version > 0 and dict(own.built_from) == dict(sources)
@@ -94,8 +98,7 @@ def plan_hour(
         hour,
         own.version,
         dict(sources),
-        tuple(_read(metrics.segments, hour, reach)) if Signal.METRICS in reach.signals else (),
-        tuple(_read(logs.segments, hour, reach)) if Signal.LOGS in reach.signals else (),
+        {signal: tuple(_read(view.segments, hour, reach)) for signal, view in views.items()},
         tuple(s.segment_id for s in mine),
     )
 

@@ -29,21 +29,19 @@ from lakerunner_assets.run_context import RunContext, abandon
 from lakerunner_query.protocol.units import segment_ref
 from lakerunner_query.rules.catalog import CatalogError, group_of
 from lakerunner_query.rules.chains import cycles
-from lakerunner_query.rules.documents import RecordingRule, RuleGroup, RuleLanguage
+from lakerunner_query.rules.documents import RecordingRule, RuleGroup
 from resources.index.contract import PipelineIndex
-from resources.index.rule_types import RuleKind, StoredRule
+from resources.index.rule_types import RecordedFrom, RuleKind, StoredRule
 from resources.index.types import (
     BatchKind,
     BatchPlan,
-    BuiltPartition,
     Claim,
     Publication,
     PublishConflictError,
-    RecordedFrom,
 )
 from resources.lake.frequency import AS_SENT
 from resources.lake.layout import Signal
-from resources.lake.signals import RECORDED_MS
+from resources.lake.signals import FACTS, RECORDED_MS
 from resources.lake.timecut import HOUR_NS
 from resources.settings import Settings
 from resources.spark import SparkUnavailableError, TaskCrashError
@@ -52,7 +50,6 @@ MAX_PLANS = 5
 """Plans of an hour that others keep recording."""
 MOST_DUE = 64
 """Hours that a run takes along, longest due first; a run must come to its end."""
-_SIGNALS = {RuleLanguage.PROMQL: Signal.METRICS, RuleLanguage.LOGQL: Signal.LOGS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +117,8 @@ def wanted_of(index: PipelineIndex, org: str, default_ms: int, report: RecordRep
     if circle := cycles(groups):
         report.rules_failed.append(f"{org}: recording rules in a circle: {' -> '.join(circle)}")
         stored, groups = [], []
-    signals = tuple(sorted({_SIGNALS[group.language] for group in groups if group.language in _SIGNALS}))
+    languages = {group.language.value for group in groups}
+    signals = tuple(signal for signal in Signal if FACTS[signal].recorded_by in languages)
     return Wanted(tuple(stored), rules.revision, Reach(signals, reach_ns(groups, default_ms)))
 
 
@@ -160,9 +158,9 @@ def _plan(index: PipelineIndex, org: str, hour: int, wanted: Wanted, *, force: b
     reach = wanted.reach
     first, end = hour - reach.hours_back * HOUR_NS, hour + HOUR_NS
     sources = index.recorded_sources(org, reach.signals, first, end)
-    metrics = index.tier_view(org, Signal.METRICS, (AS_SENT, RECORDED_MS), first, end)
-    logs = index.tier_view(org, Signal.LOGS, (AS_SENT,), first, end)
-    return plan_hour(org, hour, metrics, logs, sources, reach, wanted.origin, force=force)
+    own = index.tier_view(org, Signal.METRICS, (AS_SENT, RECORDED_MS), hour, end)
+    read = {signal: index.tier_view(org, signal, (AS_SENT,), first, end) for signal in reach.signals}
+    return plan_hour(org, hour, own, read, sources, reach, wanted.origin, force=force)
 
 
 def _note_skipped(run: RunContext, org: str, hour: int, skipped: Skipped, report: RecordReport) -> None:
@@ -207,8 +205,8 @@ def _answer(run: RunContext, claim: Claim, each: Recording, wanted: Wanted) -> R
         each.hour_ns,
         wanted.groups,
         round(run.settings.ruler_interval_s * 1000),
-        tuple(map(segment_ref, each.metrics)),
-        tuple(map(segment_ref, each.logs)),
+        tuple(map(segment_ref, each.segments.get(Signal.METRICS, ()))),
+        tuple(map(segment_ref, each.segments.get(Signal.LOGS, ()))),
         run.settings.require("lake_url"),
     )
     (found,) = run.spark.run(record, [encode(unit)], [f"batch-{claim.batch_id}-{claim.attempt}"])
@@ -255,13 +253,15 @@ def _publish(
 def _publication(claim: Claim, each: Recording, answer: RecordAnswer, wanted: Wanted) -> Publication:
     """Swap the hour; where nothing is and was recorded, the partition of metrics stays as it is."""
     segments = tuple(new_segment(claim, one, settled=True, origin=wanted.origin) for one in answer.segments)
-    built = BuiltPartition(each.hour_ns, each.expected_version, each.built_from)
+    reach = wanted.reach
     return Publication(
         claim,
         segments,
         retire=each.retire,
         hours=(each.hour_ns,) if segments or each.retire else (),
-        recorded=RecordedFrom(built, wanted.reach.signals, wanted.reach.hours_back),
+        recorded=RecordedFrom(
+            each.hour_ns, each.expected_version, each.built_from, reach.signals, reach.hours_back
+        ),
         rules_revision=wanted.revision,
     )
 

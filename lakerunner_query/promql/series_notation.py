@@ -21,14 +21,16 @@ from lakerunner_query.histogram.arithmetic import add, sub
 from lakerunner_query.histogram.model import CUSTOM, Buckets, Hint, Histogram, buckets_at
 from lakerunner_query.vectors.vector import NAME, Labels
 
-_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:.]*")
-_QUOTED = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`"
-_PAIR = re.compile(rf"\s*(?:([a-zA-Z_][a-zA-Z0-9_]*)|({_QUOTED}))\s*(?:=\s*({_QUOTED}))?\s*(,|(?=\}}))")
-_NUMBER = r"(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[iI][nN][fF]|[nN][aA][nN])"
-_ITEM = re.compile(rf"(stale|[+-]?{_NUMBER})(?:([+-]{_NUMBER})?x(\d+))?(?=\s|$)")
-BLANK = re.compile(r"_(?:x(\d+))?(?=\s|$)")
-_HISTOGRAM = re.compile(r"\{\{(.*?)\}\}(?:([+-])\{\{(.*?)\}\})?(?:x(\d+))?(?=\s|$)")
-_FIELD = re.compile(r"\s*(\w+)\s*:\s*(\[[^\]]*\]|[^\s\]]+)")
+_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:.]*+")
+_QUOTED = r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|`[^`]*+`"
+_PAIR = re.compile(rf"\s*+(?:([a-zA-Z_][a-zA-Z0-9_]*+)|({_QUOTED}))\s*+(?:=\s*+({_QUOTED}))?\s*+(,|(?=\}}))")
+_CLOSING = re.compile(r"\s*+\}")
+_NUMBER = r"(?:(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?|[iI][nN][fF]|[nN][aA][nN])"
+_ITEM = re.compile(rf"(stale|[+-]?{_NUMBER})(?:([+-]{_NUMBER})?x(\d++))?(?=\s|$)")
+BLANK = re.compile(r"_(?:x(\d++))?(?=\s|$)")
+_BRACED = r"\{\{((?:[^}]|\}(?!\}))*+)\}\}"
+_HISTOGRAM = re.compile(rf"{_BRACED}(?:([+-]){_BRACED})?(?:x(\d++))?(?=\s|$)")
+_FIELD = re.compile(r"\s*+(\w++)\s*+:\s*+(\[[^\]]*+\]|[^\s\]]++)")
 _HINTS = {"unknown": Hint.UNKNOWN, "reset": Hint.RESET, "not_reset": Hint.NO_RESET, "gauge": Hint.GAUGE}
 _HINT_NAMES = {hint: name for name, hint in _HINTS.items() if hint != Hint.UNKNOWN}
 
@@ -83,7 +85,7 @@ def read_labels(line: str) -> tuple[Labels, str]:
 
 def _pairs(line: str, at: int) -> tuple[dict[str, str], int]:
     found: dict[str, str] = {}
-    while not (closing := re.compile(r"\s*\}").match(line, at)):
+    while not (closing := _CLOSING.match(line, at)):
         pair = _PAIR.match(line, at)
         if not pair:
             raise NotationError(f"{line!r}: expected a label at column {at + 1}")
@@ -147,15 +149,24 @@ def _histograms(item: re.Match[str], line: str) -> list[Value]:
     return found * (int(times) + 1 if times else 1)
 
 
-def _histogram(text: str, line: str) -> tuple[Histogram, bool]:
-    """The histogram, and whether the text says its hint."""
-    fields = {match[1]: match[2] for match in _FIELD.finditer(text)}
-    unknown = set(fields) - {
+def _fields(text: str, line: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    at = 0
+    while field := _FIELD.match(text, at):
+        found[field[1]] = field[2]
+        at = field.end()
+    unknown = set(found) - {
         "schema", "sum", "count", "z_bucket", "z_bucket_w", "custom_values", "buckets", "offset",
         "n_buckets", "n_offset", "counter_reset_hint",
     }  # fmt: skip
-    if unknown or _FIELD.sub("", text).strip():
+    if unknown or text[at:].strip():
         raise NotationError(f"{line!r}: expected fields of a histogram, found {text!r}")
+    return found
+
+
+def _histogram(text: str, line: str) -> tuple[Histogram, bool]:
+    """Return the histogram, and true if the text says its hint."""
+    fields = _fields(text, line)
 
     def numbers(name: str) -> list[float]:
         return [float(one) for one in fields.get(name, "[]")[1:-1].split()]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import glob
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +44,7 @@ from lakerunner_query.rules.evaluation import (
 from lakerunner_query.rules.memory_engine import MemoryEngine, can_ask_all
 from lakerunner_query.rules.memory_source import MemorySource
 from lakerunner_query.rules.rule_files import FileForm, RuleFileError, read_file
+from lakerunner_query.rules.templates_functions import matches
 from lakerunner_query.rules.unit_test_files import (
     AlertCase,
     ExpectedSample,
@@ -73,10 +73,8 @@ class GroupResult:
     failures: tuple[str, ...] = ()
 
 
-def run_file(
-    path: Path, only: Sequence[re.Pattern[str]] = (), shows_diff: bool = False
-) -> Iterator[GroupResult]:
-    """Run the tests of a file; a file that cannot be read is one result that failed."""
+def run_file(path: Path, only: Sequence[str] = (), shows_diff: bool = False) -> Iterator[GroupResult]:
+    """Run the tests of a file; `only` are patterns of names. A file that cannot be read has failed."""
     try:
         file = read_unit_tests(path)
         _check_order(file)
@@ -89,7 +87,7 @@ def run_file(
     except (RuleFileError, OSError) as error:
         groups, refusal = [], str(error)
     for number, test in enumerate(file.tests):
-        if only and not any(pattern.search(test.name) for pattern in only):
+        if only and not any(matches(pattern, test.name) for pattern in only):
             continue
         name = test.name or f"unnamed#{number}"
         failures = (refusal,) if refusal else tuple(_Run(file, test, groups, shows_diff).failures())

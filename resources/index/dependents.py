@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from resources.index.rule_types import RuleKind, RuleSet, StoredRule
-from resources.index.types import BatchKind, Publication, RecordedFrom
+from resources.index.rule_types import RecordedFrom, RuleKind, RuleSet, StoredRule
+from resources.index.types import BatchKind, Publication
 from resources.lake.frequency import AS_SENT
 from resources.lake.layout import Signal
 from resources.lake.signals import FACTS
@@ -25,8 +25,6 @@ NEVER_NS = 2**62
 """Start of the hours of a rule that was deleted, or that has another source now."""
 DERIVING = frozenset({BatchKind.MATERIALIZE, BatchKind.RECORD})
 """Batches that publish what was derived or recorded: nothing is derived from that."""
-RECORDED_SIGNALS = {Signal.METRICS: "promql", Signal.LOGS: "logql"}
-"""Languages of recording rules by the signal that they read."""
 
 
 def is_sent(publication: Publication) -> bool:
@@ -60,15 +58,14 @@ def derivable_hours(publication: Publication) -> list[int]:
 def recordable_hours(publication: Publication) -> list[int]:
     """Return the hours to be recorded again; derived metrics are recorded from, too."""
     is_source = publication.frequency_ms == AS_SENT and publication.claim.kind is not BatchKind.RECORD
-    if not is_source or publication.claim.signal not in RECORDED_SIGNALS:
+    if not is_source or not FACTS[publication.claim.signal].recorded_by:
         return []
     return changed_partitions(publication)
 
 
 def recorded_window(recorded: RecordedFrom) -> tuple[int, int]:
     """Return the hours that an hour is recorded from, as bounds of their starts."""
-    start_ns = recorded.built.start_ns
-    return start_ns - recorded.hours_back * HOUR_NS, start_ns + HOUR_NS
+    return recorded.start_ns - recorded.hours_back * HOUR_NS, recorded.start_ns + HOUR_NS
 
 
 def hours_of_changes(before: RuleSet, after: RuleSet) -> list[HoursOfRule]:

@@ -81,6 +81,21 @@ class RulesChangedError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedFrom:
+    """An hour of recorded metrics, and what it was recorded from: itself, and hours before it."""
+
+    start_ns: int
+    expected_version: int
+    """Version when the hour was planned; 0 for one that never was recorded."""
+    built_from: Mapping[int, int] = field(hash=False)
+    """Versions by hour as read when it was planned, as `recorded_sources` tells them."""
+    signals: tuple[Signal, ...]
+    """Signals that rules read."""
+    hours_back: int
+    """Hours before its own that the hour is recorded from."""
+
+
+@dataclass(frozen=True, slots=True)
 class RuleHour:
     """Rule by which the metrics of an hour were derived."""
 

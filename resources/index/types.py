@@ -1,7 +1,6 @@
-"""Frozen values travel between the index and everything else.
+"""Frozen values travel between the index and everything else; none knows SQL, Dagster or Spark.
 
-Times are nanoseconds since epoch (`*_ns`), hours are named by the start of their left-open interval. No value
-here knows SQL, Dagster or Spark.
+Times are nanoseconds since epoch (`*_ns`), hours are named by the start of their left-open interval.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from resources.index.rule_types import RuleGaps, RuleHour
+from resources.index.rule_types import RecordedFrom, RuleGaps, RuleHour
 from resources.lake.layout import Signal
 
 
@@ -267,18 +266,6 @@ class BuiltPartition:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedFrom:
-    """Sources of the recorded metrics of an hour: the hour itself, and hours before it."""
-
-    built: BuiltPartition
-    """Versions by hour, as `recorded_sources` tells them."""
-    signals: tuple[Signal, ...]
-    """Signals that rules read."""
-    hours_back: int
-    """Hours before its own that an hour is recorded from."""
-
-
-@dataclass(frozen=True, slots=True)
 class Publication:
     """Changes of one batch, applied in one transaction or not at all."""
 
@@ -297,13 +284,11 @@ class Publication:
     max_tries: int = 3
     """Tries at which a failed object that was alone in its batch is parked."""
     frequency_ms: int = 0
-    """Frequency of the partitions in `hours` and `built`."""
     built: tuple[BuiltPartition, ...] = ()
-    """Rollups only: their partitions are bumped like `hours`, if they still have the expected versions."""
+    """Rollups only: partitions of this frequency, bumped like `hours` if they have the expected versions."""
     materialized: tuple[Signal, BuiltPartition] | None = None
     """Derived metrics only: the hour they are derived from, whose sources are it and its neighbours."""
     recorded: RecordedFrom | None = None
-    """Recorded metrics only: the hour, and what it was recorded from."""
     rule_hours: tuple[RuleHour, ...] = ()
     """Derived metrics only: the rules that this hour was derived by; they replace those of before."""
     rules_revision: int = 0

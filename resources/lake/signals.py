@@ -50,6 +50,8 @@ class SignalFacts:
     """Tiers that have a retention of their own."""
     has_preset: bool
     """True if metrics are derived from it without any rule."""
+    recorded_by: str
+    """Language of recording rules that read it; empty: none do."""
     margin_ns: int
     """Time at both ends of an hour whose records its neighbours are derived from, too."""
     has_samples: bool
@@ -68,6 +70,7 @@ FACTS: dict[Signal, SignalFacts] = {
         rollups=(),
         tiers=(RAW, SEGMENTS),
         has_preset=False,
+        recorded_by="logql",
         margin_ns=0,
         has_samples=False,
         otlp_request="LogsRequest",
@@ -79,6 +82,7 @@ FACTS: dict[Signal, SignalFacts] = {
         rollups=ROLLUPS,
         tiers=TIERS,
         has_preset=False,
+        recorded_by="promql",
         margin_ns=0,
         has_samples=True,
         otlp_request="MetricsRequest",
@@ -92,6 +96,7 @@ FACTS: dict[Signal, SignalFacts] = {
         rollups=(),
         tiers=(RAW, SEGMENTS),
         has_preset=True,
+        recorded_by="",
         margin_ns=MARGIN_NS,
         has_samples=False,
         otlp_request="TraceRequest",

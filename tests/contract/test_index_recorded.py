@@ -7,14 +7,12 @@ import pytest
 from lakerunner_query.rules.catalog import put_of
 from lakerunner_query.rules.documents import AlertRule, RecordingRule, RuleGroup, RuleLanguage
 from resources.index.memory import MemoryIndex
-from resources.index.rule_types import DropRule, RuleKind
+from resources.index.rule_types import DropRule, RecordedFrom, RuleKind
 from resources.index.types import (
     BatchKind,
     BatchPlan,
-    BuiltPartition,
     Publication,
     PublishConflictError,
-    RecordedFrom,
 )
 from resources.lake.layout import Signal
 from resources.lake.signals import RECORDED_MS
@@ -54,7 +52,7 @@ def recording(index: Index, hour: int = HOUR, back: int = 0, number: int = 0) ->
         claim,
         made,
         hours=(hour,) if made else (),
-        recorded=RecordedFrom(BuiltPartition(hour, known.get(hour, 0), sources), METRICS, back),
+        recorded=RecordedFrom(hour, known.get(hour, 0), sources, METRICS, back),
         rules_revision=index.rules("acme").revision,
     )
 

@@ -8,7 +8,6 @@ from typing import cast
 
 from resources.index.contract import Deliver
 from resources.index.dependents import (
-    RECORDED_SIGNALS,
     changed_partitions,
     dependents,
     derivable_hours,
@@ -20,7 +19,7 @@ from resources.index.dependents import (
 from resources.index.memory.batches import Batches
 from resources.index.memory.state import Object, StoredSegment, Version
 from resources.index.memory.tiers import Tiers
-from resources.index.rule_types import RuleKind
+from resources.index.rule_types import RecordedFrom, RuleKind
 from resources.index.types import (
     BatchState,
     BuiltPartition,
@@ -30,7 +29,6 @@ from resources.index.types import (
     OutboxMessage,
     Publication,
     PublishConflictError,
-    RecordedFrom,
 )
 from resources.lake.frequency import AS_SENT, rollup_of
 from resources.lake.layout import Signal
@@ -151,10 +149,10 @@ class Publishing(Batches, Tiers):
                     f"partition {built.start_ns} was built by somebody else since planning"
                 )
         if publication.recorded is not None:
-            built = publication.recorded.built
-            if self._recorded(publication.claim.org, built.start_ns).version != built.expected_version:
+            hour = publication.recorded
+            if self._recorded(publication.claim.org, hour.start_ns).version != hour.expected_version:
                 raise PublishConflictError(
-                    f"partition {built.start_ns} was built by somebody else since planning"
+                    f"partition {hour.start_ns} was built by somebody else since planning"
                 )
 
     def _bump(self, publication: Publication, start: int) -> int:
@@ -189,24 +187,24 @@ class Publishing(Batches, Tiers):
                 self._mark_recorded(claim.org, start)
 
     def _note_recorded(self, publication: Publication, recorded: RecordedFrom) -> None:
-        org, built = publication.claim.org, recorded.built
-        mine = self._recorded(org, built.start_ns)
+        org = publication.claim.org
+        mine = self._recorded(org, recorded.start_ns)
         mine.version += 1
         found = self.recorded_sources(org, recorded.signals, *recorded_window(recorded))
         has_rules = self._state.rule_revisions.get(org, 0) == publication.rules_revision
-        self._note_sources(mine, built, found, has_rules)
-        source = built.built_from.get(built.start_ns, 0)
+        self._note_sources(mine, recorded, found, has_rules)
+        source = recorded.built_from.get(recorded.start_ns, 0)
         for back in range(1, recorded.hours_back + 1):
-            start = built.start_ns + back * HOUR_NS
+            start = recorded.start_ns + back * HOUR_NS
             following = self._state.versions.get((org, Signal.METRICS, RECORDED_MS, start), Version())
-            if following.version and following.built_from.get(built.start_ns, 0) != source:
+            if following.version and following.built_from.get(recorded.start_ns, 0) != source:
                 self._mark_recorded(org, start)
 
     def _records(self, org: str, signal: Signal) -> bool:
         newest = (versions[-1] for versions in self._state.rules.values())
         return any(
             (one.org, one.kind, one.retired) == (org, RuleKind.GROUP, False)
-            and one.document.get("language") == RECORDED_SIGNALS[signal]
+            and one.document.get("language") == FACTS[signal].recorded_by
             and any(rule["rule"] == "record" for rule in cast("list[dict[str, str]]", one.document["rules"]))
             for one in newest
         )
@@ -236,7 +234,7 @@ class Publishing(Batches, Tiers):
         }
 
     def _note_sources(
-        self, mine: Version, built: BuiltPartition, versions: dict[int, int], has_rules: bool
+        self, mine: Version, built: BuiltPartition | RecordedFrom, versions: dict[int, int], has_rules: bool
     ) -> None:
         mine.built_from = dict(built.built_from)
         current = {start: version for start, version in versions.items() if version > 0}

@@ -17,7 +17,6 @@ from psycopg import DataError, IntegrityError
 
 from resources.index.contract import Deliver
 from resources.index.dependents import (
-    RECORDED_SIGNALS,
     changed_partitions,
     dependents,
     derivable_hours,
@@ -27,13 +26,13 @@ from resources.index.dependents import (
     source_window,
 )
 from resources.index.postgres.connections import Connection, IndexDeadlockError, PostgresPart, storable
+from resources.index.rule_types import RecordedFrom
 from resources.index.statements import load
 from resources.index.types import (
     BuiltPartition,
     OutboxMessage,
     Publication,
     PublishConflictError,
-    RecordedFrom,
     Segment,
 )
 from resources.lake.frequency import AS_SENT, rollup_of
@@ -95,10 +94,10 @@ def _lock_partitions(connection: Connection, publication: Publication) -> None:
         row = connection.execute(SQL["lock_partition"], values).fetchone()
         _expect_version(publication, built.start_ns, row, built.expected_version)
     if publication.recorded is not None:
-        built, values = publication.recorded.built, _recorded(publication)
+        recorded, values = publication.recorded, _recorded(publication)
         connection.execute(SQL["ensure_partition"], values)
         row = connection.execute(SQL["lock_partition"], values).fetchone()
-        _expect_version(publication, built.start_ns, row, built.expected_version)
+        _expect_version(publication, recorded.start_ns, row, recorded.expected_version)
 
 
 def _expect_version(
@@ -202,7 +201,7 @@ def _bump(connection: Connection, publication: Publication) -> dict[int, int]:
     if publication.recorded is not None:
         _note_recorded(connection, publication, publication.recorded)
     if starts := recordable_hours(publication):
-        language = RECORDED_SIGNALS[publication.claim.signal]
+        language = FACTS[publication.claim.signal].recorded_by
         values = {**_partition(publication, 0), "frequency_ms": RECORDED_MS, "language": language}
         connection.execute(SQL["mark_recordable"], {**values, "starts": starts})
     return versions
@@ -232,16 +231,16 @@ def _note_materialized(connection: Connection, publication: Publication, built: 
 
 
 def _note_recorded(connection: Connection, publication: Publication, recorded: RecordedFrom) -> None:
-    scope, built = _recorded(publication), recorded.built
+    scope = _recorded(publication)
     connection.execute(SQL["bump_partition"], {**scope, "sent": False})
     rows = source_rows(connection, publication.claim.org, recorded.signals, *recorded_window(recorded))
     rules = connection.execute(SQL["rules_revision"], scope).fetchone()
     has_rules = rules is not None and rules["revision"] == publication.rules_revision
-    _note_sources(connection, scope, built, has_rules and _has_versions(built, rows))
+    _note_sources(connection, scope, recorded, has_rules and _has_versions(recorded, rows))
     following = {
-        "last_ns": built.start_ns + recorded.hours_back * HOUR_NS,
-        "start_text": str(built.start_ns),
-        "source": built.built_from.get(built.start_ns, 0),
+        "last_ns": recorded.start_ns + recorded.hours_back * HOUR_NS,
+        "start_text": str(recorded.start_ns),
+        "source": recorded.built_from.get(recorded.start_ns, 0),
     }
     connection.execute(SQL["mark_following"], {**scope, **following})
 
@@ -257,14 +256,14 @@ def source_rows(
 
 
 def _note_sources(
-    connection: Connection, scope: Mapping[str, Any], built: BuiltPartition, current: bool
+    connection: Connection, scope: Mapping[str, Any], built: BuiltPartition | RecordedFrom, current: bool
 ) -> None:
     """Record what the partition was built from; it stays due if that has changed since planning."""
     text = json.dumps({str(start): version for start, version in sorted(built.built_from.items())})
     connection.execute(SQL["note_built"], {**scope, "built_from": text, "current": current})
 
 
-def _has_versions(built: BuiltPartition, rows: Sequence[Mapping[str, Any]]) -> bool:
+def _has_versions(built: BuiltPartition | RecordedFrom, rows: Sequence[Mapping[str, Any]]) -> bool:
     return {row["start_ns"]: row["version"] for row in rows} == dict(built.built_from)
 
 
@@ -289,7 +288,7 @@ def _materialized(publication: Publication) -> dict[str, Any]:
 def _recorded(publication: Publication) -> dict[str, Any]:
     if publication.recorded is None:
         raise ValueError(f"batch {publication.claim.batch_id} records no metrics")
-    return {**_partition(publication, publication.recorded.built.start_ns), "frequency_ms": RECORDED_MS}
+    return {**_partition(publication, publication.recorded.start_ns), "frequency_ms": RECORDED_MS}
 
 
 def _append(connection: Connection, messages: Sequence[OutboxMessage]) -> None:
