@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
 Int8s = npt.NDArray[np.int8]
+Int16s = npt.NDArray[np.int16]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 UInt64s = npt.NDArray[np.uint64]

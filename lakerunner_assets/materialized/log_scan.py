@@ -12,15 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakerunner_assets.materialized.needles import Needles, is_plain
 from lakerunner_assets.materialized.rule_cells import BUCKET_NS, BUCKETS, NO_NUMBERS, RuleCells
 from lakerunner_query.logql.frame import LogFrame, grouped_rows, has_text
-from lakerunner_query.logql.lang.ast import ERROR, LogQuery, Stage, Unwrap
+from lakerunner_query.logql.lang.ast import ERROR, LineFilter, LogQuery, Stage, Unwrap
 from lakerunner_query.logql.lang.stages import row_of
 from lakerunner_query.logql.metrics.errors import flag_failing
 from lakerunner_query.logql.pipeline import Demand, labels_before
@@ -84,7 +86,7 @@ def shared_rule(query: LogQuery, demand: Demand, ending: Ending, cells: RuleCell
     return SharedRule(plan, demand, ending, cells)
 
 
-@dataclass(slots=True)
+@dataclass
 class _Node:
     """Rules behind the same stages."""
 
@@ -95,8 +97,16 @@ class _Node:
     after: set[str] = field(default_factory=set)
     """Labels that something behind looks at."""
     needs_line: bool = False
+    needs_line_after: bool = False
+    """The same without what the stage before reads."""
     selects: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
     """Streams that a rule selects, by rank."""
+
+    @cached_property
+    def needles(self) -> Needles | None:
+        """Texts that the next stages look for."""
+        plain = [stage for stage in self.behind if isinstance(stage, LineFilter) and is_plain(stage)]
+        return Needles.of(plain) if plain else None
 
     def add(self, rule: SharedRule, number: int = 0) -> None:
         stages = rule.plan.stages
@@ -104,6 +114,7 @@ class _Node:
         self.after |= names[number] or set()
         self.labels |= names[max(0, number - 1)] or set()
         self.needs_line |= rule.demand.line or any(map(_looks_at_line, stages[max(0, number - 1) :]))
+        self.needs_line_after |= rule.demand.line or any(map(_looks_at_line, stages[number:]))
         self.selects = rule.selects | self.selects if len(self.selects) else rule.selects
         if number == len(stages):
             self.ends.setdefault(rule.ending, []).append(rule)
@@ -220,11 +231,22 @@ def _selected(plan: RunStages, ranks: StreamRanks, hour_ns: int) -> Flags:
 def _visit(node: _Node, frame: LogFrame, clock: Clock, hour_ns: int) -> None:
     for ending, rules in node.ends.items():
         _count(frame, ending, rules, hour_ns)
+    searched = node.needles.test(frame.line) if node.needles is not None else {}
     for stage, behind in node.behind.items():
-        part = _pruned(frame, behind)
-        passed = RUN_OF[type(stage)](part, stage, frozenset(behind.after), clock)
+        if isinstance(stage, LineFilter) and stage in searched:
+            passed = _lines_of(frame, searched[stage], behind)
+        else:
+            part = _pruned(frame, behind)
+            passed = RUN_OF[type(stage)](part, stage, frozenset(behind.after), clock)
         if passed.count:
             _visit(behind, passed, clock, hour_ns)
+
+
+def _lines_of(frame: LogFrame, flags: Flags, node: _Node) -> LogFrame:
+    """Return the lines that passed, with what is looked at behind."""
+    labels = {name: column for name, column in frame.labels.items() if name in node.after or name == ERROR}
+    line = frame.line if node.needs_line_after else pa.repeat(pa.scalar("", pa.string()), frame.count)
+    return replace(frame, labels=labels, line=line).keep(flags & node.selects[_ranks(frame)])
 
 
 def _pruned(frame: LogFrame, node: _Node) -> LogFrame:
