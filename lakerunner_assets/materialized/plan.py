@@ -27,6 +27,8 @@ class Wanted:
     revision: int
     """Revision of the rules of the organisation that this was read from."""
     with_preset: bool
+    most_series: int
+    """Series that a rule may have in an hour."""
     origins: tuple[str, ...]
     """Names that the origins of the segments begin with that are swapped out."""
     built: tuple[RuleHour, ...]

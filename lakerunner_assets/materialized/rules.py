@@ -4,8 +4,7 @@
     shop_took@1    from logs      ├→  one segment of samples, swapped whole with its hour
     …                             ┘
 
-A rule that the index holds but that this version cannot read fails nothing else: it has no metrics, and says
-why.
+A rule that cannot be evaluated fails nothing else: it has no metrics, and says why.
 """
 
 from __future__ import annotations

@@ -89,22 +89,16 @@ class DeriveReport:
     failed: list[str] = field(default_factory=list)
 
 
-def is_on(settings: Settings, options: Mapping[str, OrgOptions], org: str, signal: Signal) -> bool:
-    """Tell if the metrics that need no rule are derived from the signal of the organisation."""
-    chosen = settings.span_metrics and options.get(org, OrgOptions()).span_metrics
-    return FACTS[signal].has_preset and chosen
-
-
-def wanted_of(
-    index: PipelineIndex, signal: Signal, org: str, hours: Sequence[int], *, with_preset: bool
-) -> Wanted:
+def wanted_of(run: RunContext, signal: Signal, org: str, hours: Sequence[int], options: OrgOptions) -> Wanted:
     """Return what hours of an organisation are to have, and were built by."""
-    rules = index.rules(org)
-    built = index.rule_hours(org, signal, min(hours), max(hours) + 1)
+    with_preset = FACTS[signal].has_preset and run.settings.span_metrics and options.span_metrics
+    most_series = options.derived_max_series or run.settings.derived_max_series
+    rules = run.index.rules(org)
+    built = run.index.rule_hours(org, signal, min(hours), max(hours) + 1)
     names = [rules_origin(signal), *([ORIGIN] if with_preset else [])]
     origins = tuple(name.partition("@")[0] for name in names)
     mine = rules_of(rules.rules).get((org, signal), ())
-    return Wanted(mine, rules.revision, with_preset, origins, tuple(built))
+    return Wanted(mine, rules.revision, with_preset, most_series, origins, tuple(built))
 
 
 def derive_hours(
@@ -119,10 +113,10 @@ def derive_hours(
     options = run.index.org_options()
     for org, hours in hours_by_org.items():
         wanted = sorted(set(hours))
-        with_preset = is_on(run.settings, options, org, signal)
+        mine = options.get(org, OrgOptions())
         for first in range(0, len(wanted), MAX_JOB):
             some = wanted[first : first + MAX_JOB]
-            yield from _derive_org(run, signal, org, some, report, with_preset=with_preset, force=force)
+            yield from _derive_org(run, signal, org, some, report, mine, force)
 
 
 def _derive_org(
@@ -131,13 +125,12 @@ def _derive_org(
     org: str,
     hours: Sequence[int],
     report: DeriveReport,
-    *,
-    with_preset: bool,
+    options: OrgOptions,
     force: bool,
 ) -> Iterator[HourDerived]:
     todo = list(hours)
     for _ in range(MAX_PLANS):
-        wanted = wanted_of(run.index, signal, org, todo, with_preset=with_preset)
+        wanted = wanted_of(run, signal, org, todo, options)
         if wanted.is_nothing:
             report.off += [org] if org not in report.off else []
             _put_off(run, signal, org, todo, ever=True)
@@ -229,7 +222,7 @@ def _answers(
                 each.signal,
                 wanted.with_preset,
                 wanted.rules,
-                run.settings.derived_max_series,
+                wanted.most_series,
             )
         )
         for claim, each in claims

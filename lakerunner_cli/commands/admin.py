@@ -106,7 +106,7 @@ def _configure_parked(verbs: Verbs) -> None:
 
 def _configure_setting(verbs: Verbs) -> None:
     names = "index_attributes, metric_naming, type_and_unit_labels, fields, "
-    names += "push_bytes_per_second, ingest_bytes_per_minute, span_metrics"
+    names += "push_bytes_per_second, ingest_bytes_per_minute, span_metrics, derived_max_series"
     change = _verb(verbs, "setting set", "choose; objects cooked from now on obey")
     change.add_argument("org", metavar="ORG")
     change.add_argument("name", metavar="NAME", help=names)

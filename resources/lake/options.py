@@ -90,6 +90,8 @@ class OrgOptions:
     """Limit of cooking; the rest waits its turn, so that nobody starves."""
     span_metrics: bool = True
     """True if metrics and the service graph are derived from spans."""
+    derived_max_series: int | None = None
+    """Series that a rule may have in an hour; None: as many as the setting says."""
 
 
 class OptionError(ValueError):
@@ -168,5 +170,6 @@ _READERS: dict[str, tuple[str, Callable[[object], object]]] = {
     "push_bytes_per_second": ("a positive number of bytes", _amount),
     "ingest_bytes_per_minute": ("a positive number of bytes", _amount),
     "span_metrics": ("true or false", _flag),
+    "derived_max_series": ("a positive number of series", _amount),
 }
 SETTING_NAMES = tuple(_READERS)

@@ -142,6 +142,15 @@ def test_a_rule_with_too_many_series_has_none_in_that_hour(lake: Lake) -> None:
     assert gaps(lake, Signal.LOGS, "status") == (HOUR,)
 
 
+def test_an_organisation_may_have_another_limit(lake: Lake) -> None:
+    lake.index.put_org_setting("acme", "derived_max_series", 1)
+    declare(lake, STATUS)
+    arrive(lake, "o", [(HOUR + n, f"code={500 + n}") for n in range(1, 3)])
+    report = DeriveReport()
+    derive_rules(lake, Signal.LOGS, report=report)
+    assert report.ineligible == [f"acme, status, {HOUR}: more than 1 series"]
+
+
 def test_hours_without_rules_are_not_due(lake: Lake) -> None:
     arrive(lake, "o", [(HOUR + 5, "error")])
     assert lake.index.partitions("acme", Signal.LOGS, 1) == []
