@@ -24,10 +24,12 @@ from litestar.openapi.spec import (
     SecurityScheme,
 )
 
+from lakerunner_query.api.shared.requests import REWRITE
+
 FORM, JSON, TEXT = "application/x-www-form-urlencoded", "application/json", "text/plain"
 TIMES = ("start", "end")
 RANGE = ("query!", "start!", "end!", "step!")
-EVALUATION = ("timeout", "lookback_delta", "limit", "stats", "partial_response")
+EVALUATION = ("timeout", "lookback_delta", "limit", "stats", "partial_response", REWRITE)
 SELECTION = ("match[]*", *TIMES, "limit")
 RULES = (
     "type", "rule_name[]*", "rule_group[]*", "file[]*", "match[]*", "exclude_alerts", "group_limit",
@@ -52,9 +54,9 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "/prometheus/api/v1/targets/relabel_steps": ("scrapePool!",),
     "/prometheus/api/v1/scrape_pools/config": ("scrapePool!",),
     "/prometheus/federate": ("match[]*",),
-    "/loki/api/v1/query": ("query!", "time", "limit", "direction", "partial_response"),
+    "/loki/api/v1/query": ("query!", "time", "limit", "direction", "partial_response", REWRITE),
     "/loki/api/v1/query_range": (
-        "query!", *TIMES, "since", "limit", "step", "interval", "direction", "partial_response",
+        "query!", *TIMES, "since", "limit", "step", "interval", "direction", "partial_response", REWRITE,
     ),
     "/loki/api/v1/labels": ("query", *TIMES, "since"),
     "/loki/api/v1/label": ("query", *TIMES, "since"),
@@ -86,12 +88,14 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
         "query.startTimeMax", "query.durationMin", "query.durationMax", "query.searchDepth", *JAEGER,
     ),
     "/jaeger/api/v3/traces/{trace}": ("startTime", "endTime", *JAEGER),
-    "/api/v1/logs/query": ("q!", "s", "e", "limit", "reverse", "fields*", "step", "summary", "last_event_id"),
-    "/api/v1/metrics/query": ("q!", "s", "e", "step", "limit", "summary", "last_event_id"),
+    "/api/v1/logs/query": (
+        "q!", "s", "e", "limit", "reverse", "fields*", "step", "summary", REWRITE, "last_event_id",
+    ),
+    "/api/v1/metrics/query": ("q!", "s", "e", "step", "limit", "summary", REWRITE, "last_event_id"),
     "/api/v1/logs/tags": ("s", "e", "q", "limit"),
     "/api/v1/logs/tagvalues": ("s", "e", "q", "tag!", "limit"),
     "/api/v1/logs/series": ("s", "e", "q", "limit"),
-    "/api/v1/spans/query": ("q!", "s", "e", "limit", "spans", "step"),
+    "/api/v1/spans/query": ("q!", "s", "e", "limit", "spans", "step", REWRITE),
     "/api/v1/spans/tags": ("s", "e", "q", "limit"),
     "/api/v1/spans/tagvalues": ("s", "e", "q", "tag!", "limit"),
     "/api/v1/traces/{trace_id}": ("s", "e", "limit", "logs", "exemplars"),
