@@ -20,6 +20,7 @@ from lakerunner_query.plan.rewrite import (
     Rewriting,
     Settled,
     bytes_read,
+    derived_origin,
     runs,
     settle,
     steps_of,
@@ -85,13 +86,18 @@ class Candidates:
         asked = CoverageQuery(org, self.signal, rules, start, end)
         return replace(lookup, segments=(*lookup.segments, *questions), coverage=(asked,))
 
+    def _derived(self, segments: Iterable[Segment]) -> tuple[Segment, ...]:
+        """Keep what was derived from the signal: samples of that name may have been sent, too."""
+        return tuple(one for one in segments if one.origin.startswith(derived_origin(self.signal)))
+
     def settle(self, found: Snapshot) -> tuple[tuple[tuple[Segment, ...], ...], Rewritten]:
         """Return the segments of the query itself, and what becomes of the rewriting."""
         if self.rewriting.expr is None or not self.rewriting.cases:
             settled = settle(self.rewriting, (), self.steps.count)
             return found.segments, Rewritten(self, settled, ())
         count = len(found.segments) - len(self.reads)
-        own, mine = found.segments[:count], found.segments[count:]
+        own = found.segments[:count]
+        mine = tuple(self._derived(each) for each in found.segments[count:])
         gaps = {one.rule_id: one.hours for one in found.gaps}
         by_matchers = dict(zip((read.matchers for read in self.reads), mine, strict=True))
         cases: list[Case] = []

@@ -34,6 +34,15 @@ SHORTEST_RUN = 2
 """Steps that are worth a unit of their own: one step alone is an instant query, which has another meaning."""
 
 
+def derived_origin(signal: Signal) -> str:
+    """Return how the origin of segments begins whose metrics were derived from a signal.
+
+    >>> derived_origin(Signal.LOGS)
+    'derived-logs@'
+    """
+    return f"derived-{signal.value}@"
+
+
 @dataclass(frozen=True, slots=True)
 class ActiveRule:
     """Derived metric in the version that is in force."""

@@ -17,6 +17,7 @@ from typing import Any, cast
 
 import msgspec
 
+from lakerunner_assets.materialized.rules import rules_origin
 from lakerunner_assets.segments.metrics import write_metric_segment
 from lakerunner_assets.segments.written import SegmentIdentity
 from lakerunner_query.coordinator.dispatch import Dispatcher
@@ -230,7 +231,8 @@ class RuledLake:
         return Segment(
             segment_id=segment_id, key=key, org=ORG, collector="all", signal=Signal.METRICS,
             dataset="metrics", frequency_ms=AS_SENT, hour_ns=hour, width_ns=HOUR_NS, min_ns=written.min_ns,
-            max_ns=written.max_ns, rows=written.rows, bytes=written.bytes, level=0, origin="rules",
+            max_ns=written.max_ns, rows=written.rows, bytes=written.bytes, level=0,
+            origin=rules_origin(self.signal),
             format_version=written.format_version, sort_version=written.sort_version, terms=written.terms,
             label_names=written.label_names, metric_names=written.metric_names,
             series_offset=written.series_offset, series_length=written.series_length,

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from lakerunner_assets.materialized.rule_cells import RuleCells
+from lakerunner_assets.materialized.rules import rules_origin
+from lakerunner_query.plan.rewrite import derived_origin
 from lakerunner_query.rules.documents import DerivedMetric
 from resources.lake.layout import Signal
 from resources.lake.timecut import SECOND_NS
 from tests.support.query.lake import BASE, Line
+from tests.support.query.metric_lake import labels, write_samples
 from tests.support.query.rewriting.lake import ORG, UNPRICED, RuleLake
 
 TIMES = (BASE + 60 * SECOND_NS, BASE + 600 * SECOND_NS, 60 * SECOND_NS)
@@ -89,3 +92,19 @@ def test_every_condition_of_an_hour_is_needed(
     found = lake.ask(example.query, *TIMES, guards=UNPRICED)
     assert found.served
     assert found.differs(lake.ask(example.query, *TIMES, rewrite=False))
+
+
+def test_samples_that_were_sent_under_the_name_of_a_derived_metric_do_not_count(lake: RuleLake) -> None:
+    lake.lake.write(ORG, [Line(n * SECOND_NS, "x") for n in range(1, 600)])
+    lake.put(DerivedMetric("derived", Signal.LOGS, '{service_name="web"}'))
+    lake.derive_as_product()
+    write_samples(lake.lake, ORG, {labels("derived"): [(at * 10_000, 1000.0) for at in range(1, 60)]})
+    asked = 'sum(count_over_time({service_name="web"}[1m]))'
+    found = lake.ask(asked, *TIMES, guards=UNPRICED)
+    assert found.served
+    assert not found.differs(lake.ask(asked, *TIMES, rewrite=False))
+
+
+@pytest.mark.parametrize("signal", list(Signal))
+def test_origins_are_those_of_the_pipeline(signal: Signal) -> None:
+    assert rules_origin(signal).startswith(derived_origin(signal))
