@@ -1,4 +1,5 @@
 """Derived metrics answer TraceQL's functions as counts and values by group and step.
+"""Derived metrics give TraceQL's functions their counts and values by group and step.
 
     { status = error } | rate() by (name)     at 12:00, 12:01 …
     ->  label_replace(sum by (name) (sum_over_time(failed[1m])), "__part__", "0 count", "__part__", "")
