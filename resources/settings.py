@@ -163,6 +163,7 @@ class Settings:
     query_job_lease_s: float = 15.0
     query_job_start_s: float = 30.0
     query_job_memory_mb: int = 512
+    query_log_days: int = 14
     cache_max_bytes: int = 10 * 1024 * MIB
     worker_memory_mb: int = 1024
     worker_answers_mb: int = 64

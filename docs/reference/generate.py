@@ -198,6 +198,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "the caller is told that there is none.",
         "query_job_memory_mb": "Memory of each DuckDB in Spark's Python workers, for scans and for "
         "functions.",
+        "query_log_days": "Days for which is kept how often queries were asked that derived metrics could "
+        "serve, for `lakerunner rules suggest`. 0: nothing is kept.",
         "query_stall_s": "Seconds for which a stream of events waits for a client that takes nothing; then "
         "the connection is closed, and the client can go on behind its last event. 0: for ever.",
         "query_max_fetch_bytes": "Bytes that one query may fetch from the object store; beyond it is "

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from lakerunner_assets.sweep.plan import forgettable_ages, old_tiers, old_windows, raw_ages
 from lakerunner_assets.sweep.report import Kind, Sweep
 from resources.index.sweeping_types import OldObject
+from resources.lake.timecut import DAY_NS, cut
 from resources.objects.store import open_store
 from resources.settings import SettingsError
 
@@ -68,6 +69,8 @@ def forget_rows(job: Sweep) -> None:
             if count < policy.chunk:
                 break
         job.report.add_rows(Kind.RUN, "", job.index.forget_silent_runs(policy.run_s))
+        oldest_ns = cut(job.now_ns, DAY_NS) - policy.asked_days * DAY_NS
+        job.report.add_rows(Kind.ASKED, "", job.index.forget_asked(oldest_ns))
     for age in forgettable_ages(job.retentions, job.now_ns):
         found = job.index.forgettable_objects(
             age.org, age.signal, age.ended_by_ns, policy.remember_s, policy.files

@@ -40,6 +40,8 @@ class Policy:
     batch_s: float = 7 * 86_400.0
     run_s: float = 86_400.0
     message_s: float = 86_400.0
+    asked_days: int = 14
+    """Days for which the query log is kept."""
     windows: int = 4000
     """Limit per tier."""
     files: int = 20_000
@@ -58,7 +60,12 @@ class Policy:
                 f"LAKERUNNER_SWEEP_GRACE_S is {settings.sweep_grace_s}: expected more than {needed:g}, the "
                 f"longest query (LAKERUNNER_QUERY_TIMEOUT_S) and {GRACE_MARGIN_S:g} s; nothing is swept"
             )
-        return cls(float(settings.sweep_grace_s), float(settings.sweep_orphan_s), all_orphans=all_orphans)
+        return cls(
+            float(settings.sweep_grace_s),
+            float(settings.sweep_orphan_s),
+            asked_days=settings.query_log_days,
+            all_orphans=all_orphans,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,11 +33,12 @@ class Kind(StrEnum):
     RESULT = "results of queries on Spark past their hour, deleted"
     BATCH = "finished batches, forgotten"
     RUN = "heartbeats of runs long gone, forgotten"
+    ASKED = "queries of the query log, forgotten"
     FOUND = "files that the index does not know, noted as orphans"
 
 
 LABELS = {Kind.FILE: "segment", Kind.RAW: "raw", Kind.ORPHAN: "orphan", Kind.RESULT: "query_result"}
-FORGOTTEN = {Kind.ROW: "raw_object", Kind.BATCH: "batch", Kind.RUN: "run"}
+FORGOTTEN = {Kind.ROW: "raw_object", Kind.BATCH: "batch", Kind.RUN: "run", Kind.ASKED: "asked_query"}
 """Values of the label `what`."""
 
 

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from resources.index.account_types import ApiKey, MetricFamily, StorageProfile
 from resources.index.job_types import JobLimits, QueryJob
+from resources.index.query_log import QueryLogIndex
 from resources.index.rule_contract import RuleIndex
 from resources.index.rule_types import CoverageQuery, RuleHour
 from resources.index.ruling_contract import AlertIndex
@@ -134,7 +135,7 @@ class JobDriverIndex(Protocol):
         """Make due again after a delay, or fail after the last attempt: Spark was away."""
 
 
-class QueryIndex(KeyIndex, MetadataIndex, JobRequestIndex, RuleIndex, AlertIndex, Protocol):
+class QueryIndex(KeyIndex, MetadataIndex, JobRequestIndex, RuleIndex, AlertIndex, QueryLogIndex, Protocol):
     """Index as queries see it."""
 
     def snapshot(
@@ -300,6 +301,8 @@ class SweepIndex(IngressIndex, RetentionIndex, Protocol):
         """Delete batches that have been done for so long, and of whose segments nothing is left."""
 
     def forget_silent_runs(self, run_s: float) -> int: ...
+
+    def forget_asked(self, before_ns: int) -> int: ...
 
     def expired_query_jobs(self, org: str, limit: int) -> list[tuple[str, str]]:
         """List organisation and id of jobs past their time that nobody works on; no name: of all."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,9 +21,11 @@ from lakerunner_query.worker.shared.block_cache import BlockCache
 from lakerunner_query.worker.shared.segment_file import FetchMeter
 from resources.index.account_types import StorageProfile
 from resources.index.postgres import PostgresIndex
+from resources.index.query_log import AskedQuery
 from resources.index.sweeping_types import Aging, OldTier
 from resources.index.types import BatchKind, Segment, SegmentQuery
 from resources.lake.layout import Signal, hourly_segment_key
+from resources.lake.timecut import DAY_NS, cut
 from resources.objects.client import ObjectStore
 from resources.objects.store import open_store
 from resources.settings import Settings
@@ -165,6 +168,16 @@ def test_an_orphan_goes_after_a_day_and_not_before_its_batch(site: Site) -> None
     site.index.abandon(claim, "failed")
     assert site.sweep().count(Kind.ORPHAN) == 1
     assert site.files() == ["db/acme/other.txt"]
+
+
+def test_the_query_log_forgets_old_days(site: Site) -> None:
+    now_ns = time.time_ns()
+    for age in (0, 13, 15):
+        asked = AskedQuery("acme", cut(now_ns, DAY_NS) - age * DAY_NS, "logql", f"{age}", True)
+        site.index.add_asked([asked], 10)
+    assert site.sweep().count(Kind.ASKED) == 1
+    assert sorted(one.query for one in site.index.asked_queries("acme", 0, 10)) == ["0", "13"]
+    assert site.sweep().count(Kind.ASKED) == 0
 
 
 def test_files_that_are_gone_already_are_fine(site: Site) -> None:

@@ -9,13 +9,16 @@ from resources.index.memory.batches import Runs
 from resources.index.memory.intake import IntakeDesk
 from resources.index.memory.publishing import Publishing
 from resources.index.memory.query_jobs import QueryJobs
+from resources.index.memory.query_log import QueryLog
 from resources.index.memory.rules import Rules
 from resources.index.memory.ruling import Ruling
 from resources.index.memory.sweeping import Sweeping
 from resources.index.memory.tiers import TierStatusDesk
 
 
-class MemoryIndex(Accounts, IntakeDesk, Publishing, QueryJobs, Rules, Ruling, Runs, Sweeping, TierStatusDesk):
+class MemoryIndex(
+    Accounts, IntakeDesk, Publishing, QueryJobs, QueryLog, Rules, Ruling, Runs, Sweeping, TierStatusDesk
+):
     """Index in memory that implements every protocol of `resources.index.contract`."""
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from resources.index.account_types import ApiKey, MetricFamily, StorageProfile
+from resources.index.query_log import AskedQuery
 from resources.index.rule_types import RuleHour, RuleKind, StoredRule
 from resources.index.ruling_types import AlertChange, GroupRecord, StoredNotice
 from resources.index.types import (
@@ -138,6 +139,8 @@ class State:
     rules: dict[tuple[str, RuleKind, str, str], list[StoredRule]] = field(default_factory=dict)
     """Versions by organisation, kind, namespace and name."""
     rule_revisions: dict[str, int] = field(default_factory=dict)
+    asked: dict[tuple[str, int, str], AskedQuery] = field(default_factory=dict)
+    """Queries by organisation, day and identity."""
     ruling: RulingState = field(default_factory=RulingState)
     last_object: int = 0
     last_batch: int = 0

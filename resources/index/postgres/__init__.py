@@ -10,6 +10,7 @@ from resources.index.postgres.connections import IndexTimeoutError, IndexUnavail
 from resources.index.postgres.intake import IntakeDesk
 from resources.index.postgres.publishing import Publishing
 from resources.index.postgres.query_jobs import QueryJobs
+from resources.index.postgres.query_log import QueryLog
 from resources.index.postgres.reading import Reading
 from resources.index.postgres.rules import Rules
 from resources.index.postgres.ruling import Ruling
@@ -24,6 +25,7 @@ class PostgresIndex(
     Batches,
     Publishing,
     QueryJobs,
+    QueryLog,
     Reading,
     Rules,
     Ruling,
