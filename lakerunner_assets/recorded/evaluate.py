@@ -1,4 +1,3 @@
-"""Recording rules are evaluated rule by rule at all times of one hour.
 """Recording rules are evaluated over the event time of one hour.
 
     interval 1m, hour 12:00   →   at 12:01, 12:02, … 13:00 the rule is asked of the samples as of then

@@ -1,4 +1,3 @@
-"""The engines of queries answer recording rules from segments on this machine.
 """Recording rules read segments on this machine through the engines of queries.
 
     sources = open_sources(metrics, logs, folder)

@@ -1,4 +1,3 @@
-"""A Spark task evaluates the recording rules of one hour and stores the samples.
 """A Spark task evaluates recording rules over one hour, and stores the samples.
 
 Units travel to it as JSON, and answers come back. A segment that cannot be read fails this hour only; a rule

@@ -1,4 +1,3 @@
-"""PromQL expressions are built that stand for the leaves of a query."""
 """PromQL expressions are put together from windows of derived metrics."""
 
 from __future__ import annotations

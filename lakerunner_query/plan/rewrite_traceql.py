@@ -1,4 +1,3 @@
-"""Derived metrics answer TraceQL's functions as counts and values by group and step.
 """Derived metrics give TraceQL's functions their counts and values by group and step.
 
     { status = error } | rate() by (name)     at 12:00, 12:01 …

@@ -114,7 +114,7 @@ def _kept_label(source: Signal, name: str) -> str:
 def doubts_of(metric: DerivedMetric) -> Iterator[str]:
     """Yield what is allowed and may still surprise.
 
-    Hours in which a line failed are answered from records: the query fails there, which the metric would hide.
+    Hours in which a line failed are answered from records: a query fails there, which the metric would hide.
     """
     if metric.source is not Signal.LOGS:
         return

@@ -1,4 +1,3 @@
-"""Unit tests of rules give promtool's verdicts over samples in memory.
 """Unit tests of rules run over samples in memory, as `promtool test rules` does.
 
     evaluate all groups at start, start + evaluation_interval, … up to the latest eval_time;
