@@ -35,7 +35,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--tiers",
         default="",
-        help="some of raw,cooked,compacted,materialized,rollups; default: all of the signal",
+        help="some of raw,cooked,compacted,materialized,recorded,rollups; default: all of the signal",
     )
     parser.add_argument(
         "--allow-loss", action="store_true", help="cook what is left where raw objects are gone"
