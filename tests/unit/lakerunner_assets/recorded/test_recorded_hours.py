@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -164,3 +165,47 @@ def test_samples_that_arrive_meanwhile_leave_the_hour_due(lake: Lake) -> None:
     lake.tasks.before = lambda: (setattr(lake.tasks, "before", bool), send(lake, "b", offset=SECOND))
     record(lake)
     assert HOUR in due(lake)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_comes_whenever_the_end_is_the_same(lake: Lake, seed: int) -> None:
+    """Samples of four hours come in any order, hours are recorded now and then, others write meanwhile."""
+    choose = random.Random(seed)
+    texts = {
+        "level:avg": AVERAGE,
+        "chained": "sum(max_over_time(level:avg[20m])) + count(level offset 1h)",
+        "long": "sum by (service_name) (sum_over_time(level[90m]))",
+    }
+    records = {name.replace(":", "__"): text for name, text in texts.items()}
+    declare(lake, group("late", chained=records.pop("chained")), group("g", **records))
+
+    def come(name: str) -> None:
+        start = HOUR + choose.randrange(4 * 60) * 60 * SECOND
+        values = [(start + choose.randrange(40 * 60) * SECOND, float(choose.randrange(9))) for _ in range(30)]
+        arrive(lake, name, gauge(sorted(set(values)), service=choose.choice(("web", "shop"))))
+        lake.cook(Signal.METRICS)
+
+    for number in range(10):
+        come(f"a{number}")
+        if waiting := due(lake):
+            if choose.random() < 0.3:
+                lake.tasks.before = lambda number=number: (  # type: ignore[misc]
+                    setattr(lake.tasks, "before", bool),
+                    come(f"meanwhile-{number}"),
+                )
+            record(lake, *choose.sample(waiting, choose.randint(1, len(waiting))))
+            lake.tasks.before = bool
+    for _ in range(20):
+        if waiting := due(lake):
+            record(lake, *waiting)
+    assert due(lake) == []
+    times = [HOUR_MS + minute * MINUTE_MS for minute in range(1, 6 * 60)]
+    built = {one.hour_ns // 1_000_000 for one in derived_segments(lake) if one.origin}
+    for name, text in texts.items():
+        expected = asked(lake, text, times)
+        inside = {key: value for key, value in expected.items() if _hour_of(key[1]) in built}
+        assert recorded(lake, name) == pytest.approx(inside, rel=1e-12), name
+
+
+def _hour_of(at_ms: int) -> int:
+    return HOUR_MS + (at_ms - 1 - HOUR_MS) // (60 * MINUTE_MS) * 60 * MINUTE_MS
