@@ -179,8 +179,8 @@ def test_whatever_comes_whenever_the_end_is_the_same(lake: Lake, seed: int) -> N
     records = {name.replace(":", "__"): text for name, text in texts.items()}
     declare(lake, group("late", chained=records.pop("chained")), group("g", **records))
 
-    def come(name: str) -> None:
-        start = HOUR + choose.randrange(4 * 60) * 60 * SECOND
+    def come(name: str, hours: int = 4) -> None:
+        start = HOUR + choose.randrange(hours * 60) * 60 * SECOND
         values = [(start + choose.randrange(40 * 60) * SECOND, float(choose.randrange(9))) for _ in range(30)]
         arrive(lake, name, gauge(sorted(set(values)), service=choose.choice(("web", "shop"))))
         lake.cook(Signal.METRICS)
@@ -195,10 +195,12 @@ def test_whatever_comes_whenever_the_end_is_the_same(lake: Lake, seed: int) -> N
                 )
             record(lake, *choose.sample(waiting, choose.randint(1, len(waiting))))
             lake.tasks.before = bool
-    for _ in range(20):
-        if waiting := due(lake):
-            record(lake, *waiting)
-    assert due(lake) == []
+    for hours in (4, 1, 2):  # all is current, and then something comes late
+        come(f"late-{hours}", hours)
+        for _ in range(20):
+            if waiting := due(lake):
+                record(lake, *waiting)
+        assert due(lake) == []
     times = [HOUR_MS + minute * MINUTE_MS for minute in range(1, 6 * 60)]
     built = {one.hour_ns // 1_000_000 for one in derived_segments(lake) if one.origin}
     for name, text in texts.items():
