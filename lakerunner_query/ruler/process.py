@@ -70,7 +70,8 @@ class Ruler:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._turns = asyncio.Semaphore(settings.ruler_concurrency)
         self._freshness: dict[str, float] = {}
-        self._live: list[int] = []
+        self._live: list[int] | None = None
+        """Groups that exist; None before the first look, when nothing may be forgotten yet."""
         self._judged: dict[tuple[int, int], bool] = {}
         """True for versions of rules that the ruler evaluates."""
 
@@ -129,6 +130,8 @@ class Ruler:
 
     async def sweep(self) -> None:
         """Forget what is too old, and report what this process did."""
+        if self._live is None:
+            return
         days = self._settings.ruler_history_days
         dropped = await self._ask(
             self._index.forget_ruling, self._live, GROUP_KEEP_S, days * DAY_S, NOTICE_KEEP_S

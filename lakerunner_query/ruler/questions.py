@@ -1,4 +1,5 @@
 """Each expression of a rule is answered whole by the engine of its language.
+"""Rules ask the engine of their language at one time, and take whole answers only.
 
 A partial answer is an error: an alert must not end because a segment could not be read. A PromQL expression
 over series that rules of the same group made is evaluated here, over those and what the lake has of them; its
@@ -54,6 +55,7 @@ _HISTOGRAMS = msgspec.json.Decoder(list[tuple[float, dict[str, Any]]])
 @dataclass(frozen=True, slots=True)
 class Asker:
     """Organisation that asks, and the seconds that it waits."""
+    """Context of a question: its organisation, language and time, and how long it may take."""
 
     org: str
     language: RuleLanguage

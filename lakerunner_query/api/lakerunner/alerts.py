@@ -39,7 +39,7 @@ def _change(change: AlertChange, group: ShownGroup | None) -> dict[str, object]:
     """Name the group of a change; a rule that was deleted has none."""
     return {
         "file": "" if group is None else group.stored.namespace,
-        "group": "" if group is None else group.group.name,
+        "rule_group": "" if group is None else group.group.name,
         "alert": change.alert,
         "labels": dict(change.labels),
         "state": change.state.value,

@@ -61,7 +61,7 @@ export function stretches(changes, now, start, end) {
 export function history(rule, group, changes) {
   const found = new Map(), of = (labels) => found.get(identity(labels)) ?? found.set(identity(labels), { labels, now: null, changes: [] }).get(identity(labels));
   for (const one of rule.alerts) Object.assign(of(one.labels), { now: one });
-  for (const one of changes) if (one.group === group.name && one.file === group.file && one.alert === rule.name) of(one.labels).changes.push({ ...one, at: Date.parse(one.at) });
+  for (const one of changes) if (one.rule_group === group.name && one.file === group.file && one.alert === rule.name) of(one.labels).changes.push({ ...one, at: Date.parse(one.at) });
   return [...found.values()];
 }
 

@@ -100,6 +100,7 @@ class WaitingNotice:
 @dataclass(slots=True)
 class RulingState:
     """Content of the four tables of the ruler."""
+    """State of the four tables of the ruler."""
 
     processes: dict[str, float] = field(default_factory=dict)
     """Ends of leases, by owner."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +14,14 @@ import pytest
 
 from lakerunner_query.rules.documents import AlertRule, RecordingRule, RuleGroup, RuleLanguage
 from lakerunner_query.rules.ruling import from_stored
+from resources.index.postgres import IndexUnavailableError
 from resources.index.rule_types import DropRule, RuleKind
 from resources.index.ruling_types import AlertState, GroupRecord
+from resources.index.types import Intake, ObjectNotice
+from resources.lake.layout import Signal
+from resources.lake.timecut import HOUR_NS
 from resources.settings import Settings
+from tests.support.patience import until
 from tests.support.query.lake import BASE, Lake, Line
 from tests.support.query.metric_lake import labels, write_samples
 from tests.support.query.ruled_lake import RuledLake
@@ -161,6 +168,61 @@ def test_missed_evaluations_are_counted(ruled: RuledLake) -> None:
     assert record(ruled).missed == 3
     ruled.evaluate(BASE_MS + 11 * MINUTE)
     assert record(ruled).missed == 3
+
+
+def test_evaluations_look_back_as_long_as_data_takes_to_arrive(ruled: RuledLake) -> None:
+    ruled.apply("acme", "f.yaml", RuleGroup("g", (AlertRule("Web", "vector(1)"),), interval_ms=1_000))
+    hour_ns = time.time_ns() // HOUR_NS * HOUR_NS
+    late = ObjectNotice("raw", "otel-raw/acme/c/logs/a", "acme", "c", Signal.LOGS, hour_ns, 10, "e1")
+    arrived_s = time.time() - 45
+    ruled.lake.index._clock = lambda: arrived_s
+    ruled.lake.index.take_in(Intake("k", (late,)))
+    ruled.lake.index._clock = time.time
+    ruled.settings = replace(ruled.settings, ruler_delay_s=0.5, ruler_max_delay_s=3.0)
+    ruled.ruler = ruled.new_ruler()
+    ruled.ruler._clock = time.time
+
+    async def work() -> None:
+        stop = asyncio.Event()
+        running = asyncio.create_task(ruled.ruler.run(stop))
+        await until(lambda: ruled.ruler.groups, "the claim of the group")
+        await ruled.ruler.measure()
+        await until(lambda: record(ruled).delay_s > 0.5, "an evaluation that looks back")
+        stop.set()
+        await running
+
+    ruled.run(work())
+    found = record(ruled)
+    assert found.delay_s == 3, "the object waits for longer than any delay may be"
+    assert time.time() * 1000 - found.evaluated_ms >= 3_000
+    assert ruled.lake.index.beat_ruler("other", 1) == ["other"], "a ruler that ends says so"
+
+
+def test_an_index_that_is_away_costs_evaluations_and_nothing_else(
+    ruled: RuledLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(ruled, AlertRule("Web", "vector(1)"), minutes=(5,))
+    (own,) = ruled.ruler.groups.values()
+
+    def away(*_: object) -> bool:
+        raise IndexUnavailableError("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ruled.lake.index, "write_evaluation", away)
+        assert not ruled.run(ruled.ruler._evaluate(own, BASE_MS + 6 * MINUTE, 0.0))
+    ruled.ruler.groups.clear()
+    ruled.look()
+    ruled.evaluate(BASE_MS + 7 * MINUTE)
+    assert (record(ruled).missed, record(ruled).token) == (1, 2)
+    assert len(ruled.lake.index.alert_changes("acme", 0, 2**62, 9)) == 1
+
+
+def test_nothing_is_forgotten_before_the_first_look(ruled: RuledLake) -> None:
+    run(ruled, AlertRule("Web", "vector(1)"), minutes=(5,))
+    now = ruled.lake.index._clock()
+    ruled.lake.index._clock = lambda: now + 10 * 86_400
+    ruled.run(ruled.new_ruler().sweep())
+    assert record(ruled).evaluated_ms == BASE_MS + 5 * MINUTE
 
 
 def test_an_old_owner_stops_and_changes_nothing(ruled: RuledLake) -> None:
