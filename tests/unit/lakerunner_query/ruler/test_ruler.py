@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -21,10 +21,12 @@ from resources.index.types import Intake, ObjectNotice
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS
 from resources.settings import Settings
+from tests.support.cooking_lake import HOUR, lake_in
 from tests.support.patience import until
 from tests.support.query.lake import BASE, Lake, Line
 from tests.support.query.metric_lake import labels, write_samples
 from tests.support.query.ruled_lake import RuledLake
+from tests.support.query.traces_lake import TracesLake
 
 BASE_MS = BASE // 1_000_000
 MINUTE = 60_000
@@ -129,6 +131,23 @@ def test_other_languages_alert_too(
     (heard,) = [one for one in ruled.heard if one.url.startswith(AM)]
     view = "logs" if language is RuleLanguage.LOGQL else "sql"
     assert heard.body[0]["generatorURL"].startswith(f"http://lake/#view={view}&q=")
+
+
+def test_spans_of_the_last_interval_alert(tmp_path: Path) -> None:
+    lake = TracesLake(lake_in(tmp_path))
+    found = RuledLake(cast("Lake", lake), tmp_path / "scratch", Settings(data_dir=tmp_path))
+    rule = AlertRule("Failing", "{ status = error } | count_over_time() by (resource.service.name) > 0")
+    group = RuleGroup("g", (rule,), RuleLanguage.TRACEQL, MINUTE)
+    found.apply("acme", "f.yaml", group)
+    found.look()
+    first_ms = (HOUR + HOUR_NS) // 1_000_000
+    seen = []
+    for minute in (0, 1, 2):
+        found.evaluate(first_ms + minute * MINUTE)
+        seen.append([dict(one) for one in active(found)])
+    assert errors(found) == [""]
+    assert seen == [[], [{"alertname": "Failing", "resource.service.name": "db"}], []]
+    found.close()
 
 
 def test_a_statement_without_a_value_says_what_it_needs(ruled: RuledLake) -> None:
