@@ -19,8 +19,8 @@ from resources.index.rule_types import RuleKind, RuleSet
 
 GOOD_S = 5.0
 """Seconds for which the rules of an organisation are not asked for again."""
-WAIT_S = 3.0
-"""Seconds that the first query of an organisation waits for its rules."""
+WAIT_S = 1.0
+"""Seconds that the first queries of an organisation wait for its rules."""
 MAX_ORGS = 10_000
 LOST = (postgres.IndexUnavailableError, OSError)
 
@@ -31,6 +31,8 @@ class _Known:
     revision: int = -1
     rules: tuple[ActiveRule, ...] = ()
     reading: asyncio.Task[None] | None = None
+    has_waited: bool = False
+    """A query has waited for the first reading; others do not, should the index hang."""
 
 
 class RuleCache:
@@ -55,13 +57,13 @@ class RuleCache:
             if len(self._known) >= MAX_ORGS:
                 self._known.clear()
             known = self._known.setdefault(org, _Known(-self._good_s))
-        is_first = known.revision < 0
         if time.monotonic() - known.read_at >= self._good_s and (
             known.reading is None or known.reading.done()
         ):
             known.reading = asyncio.create_task(self._read(org, known))
-        if is_first and known.reading is not None:
+        if known.revision < 0 and known.reading is not None and not known.has_waited:
             await asyncio.wait({known.reading}, timeout=WAIT_S)
+            known.has_waited = True
         return known.rules
 
     async def _read(self, org: str, known: _Known) -> None:
