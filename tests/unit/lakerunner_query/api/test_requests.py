@@ -11,7 +11,10 @@ import pytest
 from litestar.testing import TestClient
 
 from lakerunner_query.app import create_app
+from lakerunner_query.rules.catalog import put_of
+from lakerunner_query.rules.documents import DerivedMetric
 from resources.index.memory import MemoryIndex
+from resources.lake.layout import Signal
 from resources.settings import Settings
 
 LOKI = "/loki/api/v1/query_range"
@@ -129,3 +132,33 @@ def test_a_wrong_interval_of_a_service_map_is_named(http: TestClient[Any]) -> No
     answer = http.get("/api/v1/service-map?start=now&end=now-1h", headers=KEY)
     assert (answer.status_code, answer.json()["message"]) == (400, "start is not before end")
     assert http.get("/api/v1/service-map").status_code == 401
+
+
+REWRITABLE = {
+    LOKI: {"query": 'sum(count_over_time({a="b"}[1m]))', "step": "60"},
+    "/prometheus/api/v1/query": {"query": "sum(sum_over_time(a[1m]))"},
+    "/tempo/api/metrics/query_range": {"q": "{} | rate()", "step": "60s"},
+}
+
+
+@pytest.mark.parametrize("endpoint", REWRITABLE)
+@pytest.mark.parametrize("text", ["false", "true", "maybe"])
+def test_derived_metrics_are_switched_off_by_true_or_false(
+    http: TestClient[Any], endpoint: str, text: str
+) -> None:
+    answer = http.get(endpoint, headers=KEY, params={**REWRITABLE[endpoint], "rewrite": text})
+    is_refused = "rewrite is true or false, not 'maybe'" in answer.text
+    assert (answer.status_code == 400) is is_refused is (text == "maybe")
+
+
+def test_explain_says_why_a_rule_does_not_serve() -> None:
+    index = MemoryIndex()
+    index.create_organisation("acme")
+    index.create_api_key("acme", "read", "k", hashlib.sha256(b"key-acme").digest(), None)
+    index.change_rules("acme", [put_of(DerivedMetric("m", Signal.LOGS, '{a="b"} |= "x"'))], None)
+    asked = {"q": 'sum(count_over_time({a="b"}[1m]))', "s": 0, "e": 600_000, "step": "1m"}
+    with TestClient(create_app(Settings(internal_token="t"), index)) as http:
+        told = http.post("/api/v1/logs/explain", headers=KEY, json=asked).text
+        silent = http.post("/api/v1/logs/explain", headers=KEY, json={**asked, "rewrite": False}).text
+    assert 'sum(count_over_time({a="b"}[1m])): from records (m, pipeline: their line filters differ)' in told
+    assert "from records" not in silent
