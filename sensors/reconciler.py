@@ -25,7 +25,7 @@ from resources.index.contract import PipelineIndex
 from resources.index.types import DuePartition
 from resources.lake.frequency import DAY, ROLLUPS
 from resources.lake.layout import Signal
-from resources.lake.signals import MATERIALIZED_MS, RECORDED_MS
+from resources.lake.signals import FACTS, MATERIALIZED_MS, RECORDED_MS
 from resources.lake.timecut import DAY_NS, HOUR_NS
 from resources.settings import Settings
 from sensors.ingest import plan_batches
@@ -80,10 +80,13 @@ def overdue_requests(
     waited_s = settings.rollup_overdue_s * (PATIENCE if _lineage_works(instance) else 1)
     orgs = set(instance.get_dynamic_partitions("org"))
     requests: list[dg.RunRequest] = []
-    made = [(materialize_job_name(signal), signal, MATERIALIZED_MS) for signal in Signal]
-    for job, signal, frequency_ms in (*made, (RECORD_JOB, Signal.METRICS, RECORDED_MS)):
+    made = [
+        (materialize_job_name(signal), signal, MATERIALIZED_MS, _patience(settings, signal, waited_s))
+        for signal in Signal
+    ]
+    for job, signal, frequency_ms, wait_s in (*made, (RECORD_JOB, Signal.METRICS, RECORDED_MS, waited_s)):
         if not _under_way(instance, job):
-            hours = index.due_partitions(signal, frequency_ms, waited_s)
+            hours = index.due_partitions(signal, frequency_ms, wait_s)
             open_ = [d for d in hours if in_window(d.start_ns, settings.horizon, now) and d.org in orgs]
             requests += _requests(job, open_, HOUR_NS)
     if not _under_way(instance, ROLLUP_JOB):
@@ -97,6 +100,11 @@ def overdue_requests(
         ]
         requests += _requests(DAY_ROLLUP_JOB, [d for d in days if d.org in orgs], DAY_NS)
     return requests
+
+
+def _patience(settings: Settings, signal: Signal, waited_s: float) -> float:
+    """Return how long hours wait for lineage; without a preset the index alone tells that they are due."""
+    return waited_s if FACTS[signal].has_preset else settings.rollup_interval_s
 
 
 def _due(index: PipelineIndex, waited_s: float, *, days: bool) -> Iterator[DuePartition]:

@@ -1,8 +1,10 @@
 """The assets `materialized/{signal}` hold metrics that are derived from a signal, hour by hour.
 
-They are derived whenever cooking changed an hour, or late records changed it near its neighbour. The metrics
-are segments like any other: rollups are built from them, queries read them. Materialising partitions by hand
-derives those that are not current, with the tag `lakerunner/force=true` all of them.
+They are derived whenever cooking changed an hour, or late records changed it near its neighbour. Lineage says
+so of spans, of which every organisation has metrics. Of other signals the index does, since many organisations
+have no rules: a run for each of their hours would cost more than it finds. The metrics are segments like any
+other: rollups are built from them, queries read them. Materialising partitions by hand derives those that are
+not current, with the tag `lakerunner/force=true` all of them.
 """
 
 from collections import defaultdict
@@ -35,7 +37,7 @@ def materialized_asset(spec: SignalSpec, horizon: str) -> dg.AssetsDefinition:
         deps=[cooked],
         partitions_def=org_hours(horizon),
         backfill_policy=dg.BackfillPolicy.single_run(),
-        automation_condition=_condition(),
+        automation_condition=_condition() if FACTS[spec.signal].has_preset else None,
         check_specs=[
             dg.AssetCheckSpec(
                 DERIVED,

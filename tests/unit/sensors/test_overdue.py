@@ -11,12 +11,15 @@ import pytest
 
 from lakerunner_assets.keys import DAY_ROLLUP_JOB, LINEAGE_TAG, ROLLUP_JOB, materialize_job_name
 from lakerunner_assets.partitions import ORGANISATIONS, day_partition_key, partition_key
+from lakerunner_query.rules.catalog import put_of
+from lakerunner_query.rules.documents import DerivedMetric
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS
 from sensors.reconciler import MAX_STRETCH, OVERDUE_TAG, PATIENCE, overdue_requests, stretches
 from tests.support.cooking_lake import HOUR, Lake, lake_in
 from tests.support.materialized.lake import cook
 from tests.support.materialized.spans import Call
+from tests.support.otlp_logs import otlp_logs
 from tests.support.rolling_lake import DAY, arrive, every, gauge, roll_hours
 
 START, END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
@@ -96,6 +99,21 @@ def _job(name: str) -> dg.JobDefinition:
         nothing()
 
     return made
+
+
+def test_hours_that_rules_derive_from_are_requested_as_the_index_says(
+    lake: Lake, instance: dg.DagsterInstance
+) -> None:
+    """Lineage knows nothing of rules: an organisation without them gets no run."""
+    job, hour = materialize_job_name(Signal.LOGS), str(partition_key("acme", HOUR))
+    lake.arrive("before", otlp_logs([(HOUR + 5, "x")]))
+    lake.cook()
+    lake.later = 101
+    assert job not in [name for name, _, _ in requests(lake, instance)]
+    lake.index.change_rules("acme", [put_of(DerivedMetric("m", Signal.LOGS, '{a="b"}', since_ns=HOUR))], None)
+    assert job not in [name for name, _, _ in requests(lake, instance)]
+    lake.later += lake.settings.rollup_interval_s + 1
+    assert (job, hour, hour) in requests(lake, instance)
 
 
 def test_hours_of_spans_that_lineage_forgot_are_derived(lake: Lake, instance: dg.DagsterInstance) -> None:
