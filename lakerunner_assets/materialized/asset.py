@@ -1,7 +1,7 @@
 """The assets `materialized/{signal}` hold metrics that are derived from a signal, hour by hour.
 
 They are derived whenever cooking changed an hour, or late records changed it near its neighbour. Lineage says
-so of spans, of which every organisation has metrics. Of other signals the index does, since many organisations
+so of spans, of which every organisation has metrics. Of other signals the index does, for many organisations
 have no rules: a run for each of their hours would cost more than it finds. The metrics are segments like any
 other: rollups are built from them, queries read them. Materialising partitions by hand derives those that are
 not current, with the tag `lakerunner/force=true` all of them.

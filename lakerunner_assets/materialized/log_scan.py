@@ -1,4 +1,4 @@
-"""One scan over the lines of an hour serves all rules: what they share is done once.
+"""One scan over the lines of an hour serves all rules.
 
     {app="a"} |= "took" | logfmt    ┐            ┌ by app, of streams a
     {app="b"} |= "took" | logfmt    ├ |= "took" ─┤ logfmt ─ by app, of streams a, of streams b

@@ -1,4 +1,4 @@
-"""Line filters for plain texts are tested together: all their texts are found in one pass over the lines.
+"""Line filters for plain texts are tested together, in one pass.
 
 |= "timeout"   != "debug"   |= "a=1" or "a=2"      four texts, one pass
 """

@@ -1,4 +1,5 @@
 """Events are counted by the kept labels and by bucket of ten seconds.
+"""Events are counted by kept labels and by bucket of ten seconds.
 
     service  took  time            service  end       count  sum  least  greatest
     web      0.3   12:00:01        web      12:00:10      2  0.8    0.3       0.5

@@ -1,4 +1,4 @@
-"""Rules from traces are evaluated as TraceQL is: all of them over one read of the spans of an hour.
+"""Rules from traces are evaluated as TraceQL is, over one read of spans.
 
     { resource.service.name = "shop" && status = error }      spans, counted by what the rule keeps
     { kind = server }, value duration                          durations in seconds
