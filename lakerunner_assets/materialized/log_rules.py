@@ -1,4 +1,3 @@
-"""The pipeline of LogQL evaluates rules from logs over the segments of an hour.
 """Rules from logs run through the pipeline that answers LogQL.
 
     {namespace="shop"} | json | status >= 500      lines, counted by what the rule keeps

@@ -1,4 +1,3 @@
-"""Events are counted by the kept labels and by bucket of ten seconds.
 """Events are counted by kept labels and by bucket of ten seconds.
 
     service  took  time            service  end       count  sum  least  greatest

@@ -1,4 +1,3 @@
-"""All rules of an organisation are evaluated together over the segments of an hour.
 """Rules of an organisation are read from the index and evaluated together.
 
     shop_errors@3  from logs      ┐

@@ -1,4 +1,3 @@
-"""A process builds its query engines here, from settings and an index.
 """The engines of a process are built from its settings and an index.
 
 The query API serves it over HTTP; the ruler asks it.

@@ -1,4 +1,3 @@
-"""Each expression of a rule is answered whole by the engine of its language.
 """Rules ask the engine of their language at one time, and take whole answers only.
 
 A partial answer is an error: an alert must not end because a segment could not be read. A PromQL expression
@@ -54,7 +53,6 @@ _HISTOGRAMS = msgspec.json.Decoder(list[tuple[float, dict[str, Any]]])
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Organisation that asks, and the seconds that it waits."""
     """Context of a question: its organisation, language and time, and how long it may take."""
 
     org: str

@@ -1,4 +1,3 @@
-"""Groups of alert rules and their notifications are kept in memory."""
 """Groups of alert rules and notifications live in memory, with the times of tables."""
 
 from __future__ import annotations

@@ -99,7 +99,6 @@ class WaitingNotice:
 
 @dataclass(slots=True)
 class RulingState:
-    """Content of the four tables of the ruler."""
     """State of the four tables of the ruler."""
 
     processes: dict[str, float] = field(default_factory=dict)
