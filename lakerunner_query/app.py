@@ -51,6 +51,7 @@ from lakerunner_query.api.tempo.render import respond_like_tempo
 from lakerunner_query.api.tempo.streaming import SERVICE, streaming_methods
 from lakerunner_query.coordinator.core import open_core
 from lakerunner_query.coordinator.locate import KEY_CHECKS, LOOKUPS, WATCHES
+from lakerunner_query.coordinator.query_log import SENDERS
 from lakerunner_query.serving import Counters, Respond, count_requests, handlers, respond_plain
 from resources.grpc.health import health_methods
 from resources.grpc.server import GrpcServer
@@ -149,7 +150,7 @@ def open_index(settings: Settings) -> PostgresIndex:
     return PostgresIndex(
         settings.require("index_dsn"),
         min_connections=INDEX_CONNECTIONS,
-        max_connections=LOOKUPS + KEY_CHECKS + WATCHES,
+        max_connections=LOOKUPS + KEY_CHECKS + WATCHES + SENDERS,
         wait_s=INDEX_WAIT_S,
         answer_s=INDEX_ANSWER_S,
     )

@@ -13,6 +13,7 @@ from lakerunner_query.coordinator.engine import Engine, Limits
 from lakerunner_query.coordinator.lakeql import LakeQL
 from lakerunner_query.coordinator.lakeql_jobs import Jobs
 from lakerunner_query.coordinator.locate import Locator
+from lakerunner_query.coordinator.query_log import QueryLog
 from lakerunner_query.coordinator.rules import RuleCache
 from lakerunner_query.coordinator.workers import WorkerFinder
 from lakerunner_query.fairness import Admission
@@ -36,6 +37,8 @@ class QueryCore:
     engine: Engine
     lakeql: LakeQL
     rules: RuleCache
+    log: QueryLog | None
+    """None: queries are not counted."""
     _finder: WorkerFinder = field(init=False)
 
     def __post_init__(self) -> None:
@@ -49,10 +52,14 @@ class QueryCore:
     async def open(self) -> None:
         """Find the workers."""
         self.locator.open()
+        if self.log is not None:
+            self.log.open()
         await self._finder.open()
 
     async def close(self) -> None:
         await self._finder.close()
+        if self.log is not None:
+            await self.log.close()
         self.locator.close()
         self.lakeql.close()
         self.rules.close()
@@ -69,14 +76,15 @@ def open_core(settings: Settings, index: QueryIndex, process: str) -> QueryCore:
     dispatcher = Dispatcher((), settings.require("internal_token"))
     admission = Admission(settings.query_max_concurrency, tails=settings.query_max_tails)
     rules = RuleCache(index)
-    engine = Engine(locator, dispatcher, admission, limits_of(settings), rules)
+    log = QueryLog(index) if settings.query_log_days else None
+    engine = Engine(locator, dispatcher, admission, limits_of(settings), rules, log)
 
     def session() -> DuckSession:
         spill = settings.data_dir / process / f"spill-{os.getpid()}"
         return DuckSession(DuckLimits(settings.query_sql_memory_mb, SQL_THREADS, spill, ()))
 
     lakeql = LakeQL(engine, session, settings.query_default_window_s, _jobs(settings, index))
-    return QueryCore(settings, locator, dispatcher, engine, lakeql, rules)
+    return QueryCore(settings, locator, dispatcher, engine, lakeql, rules, log)
 
 
 def limits_of(settings: Settings) -> Limits:

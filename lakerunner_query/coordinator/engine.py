@@ -23,6 +23,7 @@ from anyio.to_thread import run_sync
 
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.locate import Locator, Lookup
+from lakerunner_query.coordinator.query_log import QueryLog, count_series
 from lakerunner_query.coordinator.rewriting import Candidates, Rewritten
 from lakerunner_query.coordinator.rules import RuleCache
 from lakerunner_query.errors import (
@@ -34,7 +35,7 @@ from lakerunner_query.errors import (
     WorkFailedError,
 )
 from lakerunner_query.fairness import Admission
-from lakerunner_query.plan.rewrite import ActiveRule
+from lakerunner_query.plan.rewrite import ActiveRule, AskedText
 from lakerunner_query.protocol.units import INDEX, Missing, Unit
 from resources.index.types import CountQuery, Segment, TierView
 
@@ -156,6 +157,8 @@ class Language(Generic[RequestT, PlanT, AnswerT, ResultT]):
     """Tell whether `plan` takes less time than handing it to another thread."""
     rewrite: Callable[[PlanT, RequestT, Sequence[ActiveRule]], Candidates | None] | None = None
     """Find rules that may serve parts of a query; pure. None: its parts are never derived."""
+    asked: Callable[[PlanT, RequestT], AskedText] | None = None
+    """Return a query for the query log; pure. None: its queries are not kept."""
 
 
 @dataclass(frozen=True)
@@ -204,8 +207,10 @@ class Engine:
         admission: Admission,
         limits: Limits,
         rules: RuleCache | None = None,
+        log: QueryLog | None = None,
     ) -> None:
         self._locator = locator
+        self._log = log
         self._rules = rules
         self._dispatcher = dispatcher
         self.admission = admission
@@ -215,6 +220,9 @@ class Engine:
     def workers(self) -> int:
         """Number of workers that there are."""
         return self._dispatcher.count
+
+    def gauges(self) -> dict[str, float]:
+        return self._log.gauges() if self._log is not None else {}
 
     async def ingest_losses(self, org: str, start_ns: int, end_ns: int) -> list[Mapping[str, object]]:
         """Count by signal what objects that arrived in an interval brought, and what was not kept."""
@@ -274,14 +282,21 @@ class Engine:
         cut = cut or self.cut(query)
         if not cut.ahead:
             return
+        clock, away_s, series = asyncio.get_running_loop().time, 0.0, 0
+        log = self._log if query.language.asked is not None else None
         async with self.admission.admit(query.request.org, query.deadline):
             units = await self._join_shards(query, cut)
             decode = query.language.decode
             async with aclosing(self._answers(query, units, decode, cut.ahead)) as answers:
                 async for answer in answers:
+                    series = max(series, count_series(answer) if log else 0)
+                    left_at = clock()
                     yield sink.add(answer)
+                    away_s += clock() - left_at
                     if sink.is_full:
                         return
+        if log is not None:
+            log.note(query, clock() - (query.deadline - query.timeout_s) - away_s, series)
 
     def cut(self, query: PreparedQuery[RequestT, PlanT, AnswerT, ResultT]) -> Cut:
         """Cut the query for the workers that there are."""

@@ -77,6 +77,7 @@ PROMQL: Language[PromQLRequest, PromQLPlan, MetricAnswer, SampleResult] = Langua
     explain=explain_promql,
     advice=promql.SLOW,
     rewrite=promql.rewrite_samples,
+    asked=promql.asked_samples,
 )
 LOG_LINES: Language[LogLinesRequest, Optimised, RowsAnswer, RowMerge] = Language(
     name="LogQL, lines",
@@ -102,6 +103,7 @@ LOG_SAMPLES: Language[LogSamplesRequest, LogSamplesPlan, MetricAnswer, SampleRes
     advice=logql_samples.SLOW,
     is_planned_quickly=logql_lines.is_planned_quickly,
     rewrite=logql_samples.rewrite_log_samples,
+    asked=logql_samples.asked_log_samples,
 )
 
 SERIES: Language[SeriesRequest, tuple[Reads, ...], SeriesAnswer, Listing] = Language(
@@ -249,6 +251,7 @@ TRACE_METRICS: Language[
     explain=explain_trace_metrics,
     advice=traceql.SLOW,
     rewrite=traceql.rewrite_metrics,
+    asked=traceql.asked_metrics,
 )
 
 TRACE: Language[spans.TraceRequest, None, TraceAnswer, spans.WholeTraces] = Language(

@@ -18,15 +18,17 @@ from lakerunner_query.errors import InvalidRequestError
 from lakerunner_query.logql.lang import parser
 from lakerunner_query.logql.lang.ast import Literal, LogQuery, SampleExpr
 from lakerunner_query.logql.lang.normal_form import normal_form
+from lakerunner_query.logql.lang.printer import print_query
 from lakerunner_query.logql.metrics.context import LogSteps
 from lakerunner_query.plan.logql import LOGS, Nothing
 from lakerunner_query.plan.logql_samples import LogReads, log_reads
 from lakerunner_query.plan.optimise import Improved, improve_cached
-from lakerunner_query.plan.rewrite import ActiveRule, Guards
-from lakerunner_query.plan.rewrite_logql import GUARDS, rewrite_logql
+from lakerunner_query.plan.rewrite import ActiveRule, AskedText, Guards
+from lakerunner_query.plan.rewrite_logql import GUARDS, leaves_of, rewrite_logql
 from lakerunner_query.plan.slices import LogSliceSizes, cut_log_steps, overlapping_segments
 from lakerunner_query.protocol.answers import Kind, MetricAnswer, decode_metric_answer
 from lakerunner_query.protocol.units import LogMetricUnit, Unit, share_segments
+from lakerunner_query.rules.documents import RuleLanguage
 from lakerunner_query.vectors.vector import Steps
 from resources.index.types import SegmentQuery
 from resources.lake.layout import Signal
@@ -123,6 +125,11 @@ def rewrite_log_samples(
     steps = Steps(plan.steps.start_ns // NS_PER_MS, plan.steps.step_ns // NS_PER_MS, plan.steps.count)
     raw = [places[case.leaf.body.form] for case in found.cases]
     return Candidates.of(found, Signal.LOGS, steps, raw)
+
+
+def asked_log_samples(plan: LogSamplesPlan, _: LogSamplesRequest) -> AskedText:
+    """Return the query in normal form, for the query log."""
+    return AskedText(RuleLanguage.LOGQL, print_query(plan.expr), tuple(leaves_of(plan.expr, plan.steps)))
 
 
 def cut_log_samples(

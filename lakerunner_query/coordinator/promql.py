@@ -22,8 +22,8 @@ from lakerunner_query.coordinator.merge import SampleMerge, SampleResult
 from lakerunner_query.coordinator.rewriting import Candidates, Rewritten, metric_units, mosaic
 from lakerunner_query.plan.costs import Choice, choices
 from lakerunner_query.plan.promql import Reads, per_series, reads, rollups_for
-from lakerunner_query.plan.rewrite import ActiveRule, Guards, steps_of
-from lakerunner_query.plan.rewrite_promql import GUARDS, rewrite_promql
+from lakerunner_query.plan.rewrite import ActiveRule, AskedText, Guards, steps_of
+from lakerunner_query.plan.rewrite_promql import GUARDS, leaves_of, rewrite_promql
 from lakerunner_query.plan.slices import SampleSliceSizes, cut_steps, overlapping_segments, rows_to_read
 from lakerunner_query.promql.context import Options
 from lakerunner_query.promql.lang.ast import Expr
@@ -31,8 +31,10 @@ from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.cursor import Features
 from lakerunner_query.promql.lang.functions import RESET_CONTEXT_MS
 from lakerunner_query.promql.lang.parser import parse_cached
+from lakerunner_query.promql.lang.printer import to_text
 from lakerunner_query.protocol.answers import MetricAnswer, ShardAnswer, agree, decode_shard_answer
 from lakerunner_query.protocol.units import MetricUnit, RollupRef, ShardUnit, segment_ref, share_segments
+from lakerunner_query.rules.documents import RuleLanguage
 from lakerunner_query.vectors.vector import Steps
 from resources.index.types import Segment
 from resources.lake.frequency import rollup_of
@@ -137,6 +139,11 @@ def rewrite_samples(
     places = {frozenset(read.matchers): place for place, read in enumerate(plan.reads)}
     raw = [places[case.leaf.body.matchers] for case in found.cases]
     return Candidates.of(found, Signal.METRICS, plan.steps, raw, request.lookback_ms)
+
+
+def asked_samples(plan: PromQLPlan, _: PromQLRequest) -> AskedText:
+    """Return the query in normal form, for the query log."""
+    return AskedText(RuleLanguage.PROMQL, to_text(plan.expr), tuple(leaves_of(plan.expr, plan.steps)))
 
 
 def _mosaic(

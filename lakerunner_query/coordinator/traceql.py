@@ -17,8 +17,8 @@ from lakerunner_query.coordinator.locate import Lookup
 from lakerunner_query.coordinator.rewriting import Candidates, metric_units, mosaic
 from lakerunner_query.coordinator.trace_cells import cells_of_metrics
 from lakerunner_query.errors import LimitExceededError
-from lakerunner_query.plan.rewrite import ActiveRule, Guards
-from lakerunner_query.plan.rewrite_traceql import GUARDS, rewrite_traceql
+from lakerunner_query.plan.rewrite import ActiveRule, AskedText, Guards
+from lakerunner_query.plan.rewrite_traceql import GUARDS, leaves_of, rewrite_traceql
 from lakerunner_query.plan.traceql import (
     REACH_NS,
     TRACES,
@@ -49,10 +49,12 @@ from lakerunner_query.protocol.units import (
     UnitReport,
     segment_ref,
 )
+from lakerunner_query.rules.documents import RuleLanguage
 from lakerunner_query.traceql.lang.ast import MetricsAggregation, MetricsCompare
 from lakerunner_query.traceql.lang.conditions import analyse
 from lakerunner_query.traceql.lang.functions import METRICS_FUNCTIONS, Merge
 from lakerunner_query.traceql.lang.parser import parse_cached, parse_metrics
+from lakerunner_query.traceql.lang.printer import print_query
 from lakerunner_query.traceql.series import LabelSet, Series, make_series, metrics_functions
 from lakerunner_query.vectors.vector import Steps
 from resources.arrays import Doubles, Int64s
@@ -131,6 +133,13 @@ def rewrite_metrics(
     )
     place = 1 if plan.terms else 0
     return Candidates.of(found, Signal.TRACES, steps, [place] * len(found.cases))
+
+
+def asked_metrics(plan: TracePlan, request: TraceMetricsRequest) -> AskedText:
+    """Return the query for the query log; exemplars are read from spans, whatever rules there are."""
+    if request.demands_exemplars:
+        return AskedText(RuleLanguage.TRACEQL, "", ())
+    return AskedText(RuleLanguage.TRACEQL, print_query(plan.query), tuple(leaves_of(plan.query, request)))
 
 
 def cut_metrics(query: TraceMetricsQuery, workers: int, limits: Limits) -> Cut:

@@ -19,7 +19,7 @@ import numpy as np
 
 from lakerunner_query.plan.rules.matchers import demanded_values
 from lakerunner_query.promql.lang.ast import Expr
-from lakerunner_query.rules.documents import DerivedMetric
+from lakerunner_query.rules.documents import DerivedMetric, RuleLanguage
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.labels import matches
 from lakerunner_query.vectors.vector import Steps
@@ -94,6 +94,15 @@ class Leaf:
     times: LeafTimes
     body: Any = field(hash=False)
     """Normal form of the selection, as the language has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedText:
+    """Query in normal form, with its leaves."""
+
+    language: RuleLanguage
+    text: str
+    leaves: tuple[Leaf, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +243,7 @@ class Decision:
 
 WHOLE = "expression"
 """Name of the guard about what stands around the leaves."""
+ANOTHER_PART = "another part of the query needs records"
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +294,7 @@ def left_to_records(decision: Decision) -> Decision:
     """Return the decision where another part of the query cannot be served."""
     if not decision.is_served:
         return decision
-    return Decision(decision.leaf, decision.metric, WHOLE, "another part of the query needs records")
+    return Decision(decision.leaf, decision.metric, WHOLE, ANOTHER_PART)
 
 
 def settle(rewriting: Rewriting, cases: Sequence[Case], steps: int) -> Settled:

@@ -250,7 +250,7 @@ def rewrite_logql(
     expr: SampleExpr, steps: LogSteps, rules: Sequence[ActiveRule], guards: Guards = GUARDS
 ) -> Rewriting | None:
     """Find the rules that may serve the leaves; None where there is nothing to decide."""
-    leaves = list(dict.fromkeys(_leaves(expr, steps)))
+    leaves = list(dict.fromkeys(leaves_of(expr, steps)))
     known = [(rule, _rule_selection(rule)) for rule in rules]
     if not leaves or not known:
         return None
@@ -267,7 +267,8 @@ def rewrite_logql(
     return Rewriting(decisions, cases, tuple(parts.values()), rewritten, guards)
 
 
-def _leaves(expr: SampleExpr, steps: LogSteps) -> Iterator[Leaf]:
+def leaves_of(expr: SampleExpr, steps: LogSteps) -> Iterator[Leaf]:
+    """Yield the aggregations over windows of one selection."""
     match expr:
         case RangeAggregation():
             yield _leaf(expr, expr, expr.grouping, steps)
@@ -276,14 +277,14 @@ def _leaves(expr: SampleExpr, steps: LogSteps) -> Iterator[Leaf]:
         case VectorAggregation(expr=RangeAggregation() as below) if _is_sum_of(expr, below):
             yield _leaf(expr, below, expr.grouping or Grouping(()), steps)
         case Binary(left=left, right=right):
-            yield from _leaves(left, steps)
-            yield from _leaves(right, steps)
+            yield from leaves_of(left, steps)
+            yield from leaves_of(right, steps)
         case VectorAggregation(expr=inner):
-            yield from _leaves(inner, steps)
+            yield from leaves_of(inner, steps)
         case Literal() | VectorOf():
             return
         case _:
-            yield from _leaves(expr.expr, steps)
+            yield from leaves_of(expr.expr, steps)
 
 
 def _is_sum_of(expr: VectorAggregation, below: RangeAggregation) -> bool:

@@ -151,7 +151,7 @@ def rewrite_promql(
     expr: Expr, steps: Steps, rules: Sequence[ActiveRule], guards: Guards = GUARDS
 ) -> Rewriting | None:
     """Find the rules that may serve the leaves of a bound expression; None where it has none."""
-    leaves = list(dict.fromkeys(_leaves(expr, steps)))
+    leaves = list(dict.fromkeys(leaves_of(expr, steps)))
     known = [(rule, _samples_of(rule.metric)) for rule in rules]
     if not leaves or not known:
         return None
@@ -168,14 +168,15 @@ def rewrite_promql(
     return Rewriting(decisions, cases, tuple(parts.values()), rewritten, guards)
 
 
-def _leaves(expr: Expr, steps: Steps) -> Iterator[Leaf]:
+def leaves_of(expr: Expr, steps: Steps) -> Iterator[Leaf]:
+    """Yield the aggregations that rules over metrics can answer."""
     found = _leaf(expr, steps)
     if found is not None:
         yield found
         return
     if isinstance(expr, Binary | Paren | Unary | Aggregate | Call):
         for child in children(expr):
-            yield from _leaves(child, steps)
+            yield from leaves_of(child, steps)
 
 
 def _leaf(expr: Expr, steps: Steps) -> Leaf | None:

@@ -201,11 +201,10 @@ def rewrite_traceql(
     query: Query, request: TraceMetricsRequest, rules: Sequence[ActiveRule], guards: Guards = GUARDS
 ) -> Rewriting | None:
     """Find the rules that may serve the functions; None where there is nothing to decide."""
-    nodes = metrics_functions(query)
+    leaves = leaves_of(query, request)
     known = [(rule, _spans_of(rule.metric)) for rule in rules]
-    if not nodes or not known:
+    if not leaves or not known:
         return None
-    leaves = [_leaf(node, request) for node in nodes]
     found = [choose(leaf, (Case(leaf, rule, body) for rule, body in known), guards) for leaf in leaves]
     decisions = tuple(decision for decision, _ in found)
     cases = tuple(case for _, case in found if case is not None)
@@ -213,6 +212,11 @@ def rewrite_traceql(
         return Rewriting(tuple(left_to_records(one) for one in decisions))
     parts = tuple(_parts(case, number) for number, case in enumerate(cases))
     return Rewriting(_distinct(decisions), cases, parts, reduce(_union, parts), guards)
+
+
+def leaves_of(query: Query, request: TraceMetricsRequest) -> list[Leaf]:
+    """Return the functions of a query."""
+    return [_leaf(node, request) for node in metrics_functions(query)]
 
 
 def _distinct(decisions: Sequence[Decision]) -> tuple[Decision, ...]:

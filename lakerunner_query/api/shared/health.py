@@ -64,7 +64,7 @@ async def ready(services: Services) -> Response[str]:
 @get("/metrics", media_type=CONTENT_TYPE, sync_to_thread=False, tags=["health"])
 def metrics(services: Services) -> str:
     """Return Prometheus text: queries by outcome, requests by route and status, rows, bytes and units."""
-    gauges = {**services.dispatcher.gauges(), **services.locator.gauges()}
+    gauges = {**services.dispatcher.gauges(), **services.locator.gauges(), **services.engine.gauges()}
     return services.query_times.render() + services.counters.render(gauges=gauges)
 
 
