@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from resources.settings import Settings
 
 PATH = "/api/v1/rules"
 SIGNS = {"add": "+", "change": "~", "remove": "-"}
+UNSERVED = 10
+"""Queries that are shown of those that no rule can serve."""
 LINTED = 3
 """Exit code of warnings that count as errors, as promtool's."""
 
@@ -61,14 +63,11 @@ _DONE = {"add": "added", "change": "changed", "remove": "removed"}
 def list_rules(args: Namespace, settings: Settings) -> int:
     with _client(args, settings) as client:
         found = client.call("GET", PATH, {})
-    rows = [("KIND", "NAMESPACE", "NAME", "VERSION", "CONTENT")]
-    rows += [
+    rows = (
         (rule["kind"], rule["namespace"], rule["name"], str(rule["version"]), _content(rule["document"]))
         for rule in found["rules"]
-    ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    )
+    _print_table(("KIND", "NAMESPACE", "NAME", "VERSION", "CONTENT"), rows)
     return 0
 
 
@@ -92,6 +91,64 @@ def show(args: Namespace, settings: Settings) -> int:
         raise CommandError("no such rules")
     sys.stdout.write(text)
     return 0
+
+
+def suggest(args: Namespace, settings: Settings) -> int:
+    """Print what rules would have saved and cost, and the rules; with a file, write them there."""
+    with _client(args, settings) as client:
+        found = client.call("GET", f"{PATH}/suggestions", {"since": args.since})
+    proposals = found["proposals"]
+    if proposals:
+        _print_table(("METRIC", "ASKED", "TOOK", "READ", "SAVES", "SERIES", "PER DAY"), map(_row, proposals))
+    else:
+        print("no rule is suggested")
+    if found["has_rules"]:
+        print(f"\n{found['has_rules']} queries have rules already")
+    if found["unserved"]:
+        print("\nno rule can serve:")
+        for one in found["unserved"][:UNSERVED]:
+            print(f"  {one['query']}\n    {one['asked']} times, {one['seconds']:.1f} s: {one['reason']}")
+        if len(found["unserved"]) > UNSERVED:
+            print(f"  and {len(found['unserved']) - UNSERVED} more")
+    if args.apply_file and proposals:
+        args.apply_file.write_text(found["file"])
+        print(f"\nwritten: {args.apply_file}; apply it with: lakerunner rules apply {args.apply_file}")
+    elif proposals:
+        print(f"\n{found['file']}", end="")
+    return 0
+
+
+def _row(proposal: Mapping[str, Any]) -> tuple[str, ...]:
+    saved = proposal["saved_seconds"], proposal["saved_bytes"]
+    return (
+        proposal["metric"],
+        f"{proposal['asked']} times",
+        f"{proposal['seconds']:.1f} s",
+        size_text(proposal["read_bytes"]),
+        f"{saved[0]:.1f} s, {size_text(saved[1])}",
+        f"about {proposal['series']}",
+        f"up to {size_text(proposal['bytes_per_day'])}",
+    )
+
+
+def size_text(size: float) -> str:
+    """Print bytes for people.
+
+    >>> size_text(512), size_text(4.2e9)
+    ('512 B', '4.2 GB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def _print_table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
+    table = [head, *rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def delete(args: Namespace, settings: Settings) -> int:

@@ -77,6 +77,14 @@ def _configure_delete(parser: ArgumentParser) -> None:
     _add_source(parser, "admin")
 
 
+def _configure_suggest(parser: ArgumentParser) -> None:
+    parser.add_argument("--since", default="7d", help="read the query log of so long, by days (default 7d)")
+    parser.add_argument(
+        "--apply-file", type=Path, metavar="FILE", help="write the rules there, for `lakerunner rules apply`"
+    )
+    _add_source(parser, "read")
+
+
 def _add_files(parser: ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="rule files")
     parser.add_argument(
@@ -121,10 +129,19 @@ def _delete(args: Namespace, settings: Settings) -> int:
     return delete(args, settings)
 
 
+def _suggest(args: Namespace, settings: Settings) -> int:
+    from lakerunner_cli.rule_actions import suggest
+
+    return suggest(args, settings)
+
+
 VERBS: Mapping[str, Verb] = {
     "apply": Verb("make the rules of files those of the organisation", _configure_apply, _apply),
     "list": Verb("list groups and derived metrics", _configure_list, _list),
     "show": Verb("print rules as a rule file", _configure_show, _show),
+    "suggest": Verb(
+        "suggest derived metrics that would have answered recent queries", _configure_suggest, _suggest
+    ),
     "check": Verb("check rule files, as `promtool check rules` does", _configure_check, _check),
     "test": Verb(
         "run unit tests of rules, as `promtool test rules` does",

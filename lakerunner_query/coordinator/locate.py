@@ -24,6 +24,7 @@ from lakerunner_query.plan.promql import Reads
 from resources.index import postgres
 from resources.index.account_types import ApiKey, MetricFamily
 from resources.index.contract import QueryIndex
+from resources.index.query_log import AskedQuery
 from resources.index.rule_types import CoverageQuery, RuleChange, RuleSet, StoredRule
 from resources.index.ruling_types import AlertChange, GroupRecord, WaitingNotices
 from resources.index.types import CountQuery, SegmentQuery, Snapshot, TierQuery
@@ -214,6 +215,9 @@ class Locator:
     async def rules(self, org: str) -> RuleSet:
         """Return the rules of an organisation, of which nothing is remembered."""
         return await self._ask(partial(self._index.rules, org))
+
+    async def asked_queries(self, org: str, since_ns: int, most: int) -> list[AskedQuery]:
+        return await self._ask(partial(self._index.asked_queries, org, _in_range(since_ns), most))
 
     async def rule_versions(self, org: str, rule_id: int) -> list[StoredRule]:
         return await self._ask(partial(self._index.rule_versions, org, rule_id))

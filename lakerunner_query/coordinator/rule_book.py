@@ -13,12 +13,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lakerunner_query.coordinator.locate import NS_PER_MS, Locator, Lookup, samples_query
+from lakerunner_query.coordinator.rules import active_rules
 from lakerunner_query.errors import NotFoundError, QueryError
 from lakerunner_query.plan.promql import Reads
+from lakerunner_query.plan.suggestions import Suggestions, suggest
 from lakerunner_query.rules.catalog import group_of
 from lakerunner_query.rules.changes import Difference, differences, faults_of, new_names, place_of, repeated
 from lakerunner_query.rules.checks import NAME
-from lakerunner_query.rules.documents import RuleGroup, RuleLanguage
+from lakerunner_query.rules.documents import RecordingRule, RuleGroup, RuleLanguage
 from lakerunner_query.rules.rule_files import RuleFile, RuleFileError
 from lakerunner_query.syntax import Matcher, MatchOp
 from resources.index.rule_types import (
@@ -29,6 +31,7 @@ from resources.index.rule_types import (
     RuleSet,
     StoredRule,
 )
+from resources.lake.timecut import DAY_NS, cut
 
 _ATTEMPTS = 20
 _PAUSE_S = 0.02
@@ -37,6 +40,8 @@ _RECENT_MS = 30 * 86_400_000
 """Age of metrics whose names a new derived metric must not have."""
 _NAMES_AT_ONCE = 20
 _LOOKUP_S = 10.0
+MOST_ASKED = 500
+"""Queries for which rules are suggested, the costliest of the log."""
 
 
 class OutdatedRulesError(QueryError):
@@ -80,6 +85,20 @@ class RuleBook:
             return differences(current, files, prune=prune)
 
         return await self._change(org, plan, revision, dry_run=dry_run)
+
+    async def suggest(self, org: str, since_ns: int, most_series: int) -> Suggestions:
+        """Suggest derived metrics for what was asked, under names that nobody has."""
+        current = await self._locator.rules(org)
+        log = await self._locator.asked_queries(org, cut(since_ns, DAY_NS), MOST_ASKED)
+        existing = active_rules(current)
+        taken = {rule.record for rule in recording_rules(current)}
+        while True:
+            found = await asyncio.to_thread(suggest, log, existing, taken, most_series)
+            names = [name for one in found.proposals for name in one.metric.series.values()]
+            sent = await self._sent(org, names)
+            if not sent:
+                return found
+            taken |= sent
 
     async def put_group(self, org: str, namespace: str, group: RuleGroup) -> None:
         """Add or replace one group; one of another family of languages is not replaced."""
@@ -164,6 +183,11 @@ async def _pause(attempt: int) -> None:
 def find_group(rules: RuleSet, namespace: str, name: str) -> StoredRule | None:
     key = (RuleKind.GROUP, namespace, name)
     return next((one for one in rules.rules if (one.kind, one.namespace, one.name) == key), None)
+
+
+def recording_rules(rules: RuleSet) -> list[RecordingRule]:
+    groups = [group_of(one) for one in rules.rules if one.kind is RuleKind.GROUP]
+    return [rule for group in groups for rule in group.rules if isinstance(rule, RecordingRule)]
 
 
 def _is_of_logs(group: RuleGroup) -> bool:

@@ -9,6 +9,8 @@ Files are YAML or JSON; all of them are applied, or none. Faults name file and l
 
 from __future__ import annotations
 
+import time
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -18,9 +20,11 @@ from litestar import Request, Response, Router, delete, get, post
 from lakerunner_query.api.shared.auth import caller, require_admin, require_reader
 from lakerunner_query.api.shared.requests import read_fields
 from lakerunner_query.api.shared.services import Services
+from lakerunner_query.api.shared.times import duration_ns
 from lakerunner_query.coordinator.rule_book import Applied, RuleBook
 from lakerunner_query.errors import InvalidRequestError, NotFoundError
-from lakerunner_query.rules.catalog import derived_of, group_of
+from lakerunner_query.plan.suggestions import Proposal
+from lakerunner_query.rules.catalog import derived_of, group_of, to_document
 from lakerunner_query.rules.changes import place_of
 from lakerunner_query.rules.documents import RuleLanguage
 from lakerunner_query.rules.printing import files_yaml
@@ -29,6 +33,8 @@ from lakerunner_query.serving import handlers, respond_plain
 from resources.index.rule_types import RuleKind, RuleSet, StoredRule
 
 YAML = "application/yaml"
+RECENTLY = "7d"
+"""Time for which the query log is read where the request names none."""
 DEFAULT_NAMESPACE = "default"
 """Namespace of groups where neither the file nor the request names one."""
 Http = Request[Any, Any, Any]
@@ -78,6 +84,27 @@ async def versions(request: Http, services: Services, rule_id: int) -> dict[str,
     return {"versions": [_rule(one) for one in found]}
 
 
+@get("/suggestions")
+async def suggestions(request: Http, services: Services) -> Response[Any]:
+    """Suggest derived metrics that would have served what was asked; `format=yaml` as a rule file."""
+    fields = await read_fields(request)
+    since_ns = time.time_ns() - duration_ns(fields.text("since") or RECENTLY)
+    found = await RuleBook(services.locator).suggest(
+        caller(request.state).org, since_ns, services.settings.derived_max_series
+    )
+    text = files_yaml([], [one.metric for one in found.proposals])
+    if fields.text("format") == "yaml":
+        return Response(text, media_type=YAML)
+    return Response(
+        {
+            "proposals": [_proposed(one) for one in found.proposals],
+            "unserved": [asdict(one) for one in found.unserved],
+            "has_rules": found.has_rules,
+            "file": text,
+        }
+    )
+
+
 @post("/", status_code=200, guards=[require_admin])
 async def apply(request: Http, services: Services, data: ApplyBody) -> dict[str, object]:
     """Apply files, or tell what they would change."""
@@ -110,11 +137,16 @@ async def remove(request: Http, services: Services) -> dict[str, object]:
 
 rules_router = Router(
     "/api/v1/rules",
-    route_handlers=[show, versions, apply, remove],
+    route_handlers=[show, suggestions, versions, apply, remove],
     guards=[require_reader],
     exception_handlers=handlers(respond_plain),  # the path is one of Prometheus', too
     tags=["rules"],
 )
+
+
+def _proposed(proposal: Proposal) -> dict[str, object]:
+    """Return a proposal; its rule has the form in which the index would keep it."""
+    return {**asdict(proposal), "metric": proposal.metric.metric, "document": to_document(proposal.metric)}
 
 
 def _read(data: ApplyBody, form: FileForm) -> tuple[list[tuple[str, RuleFile]], list[str]]:

@@ -1,4 +1,4 @@
-"""Queries that derived metrics could serve are counted behind their answers, and nothing else waits for it."""
+"""Queries that derived metrics could serve are counted behind their answers; nothing waits for that."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from resources.index.memory import MemoryIndex
 from resources.index.postgres import IndexUnavailableError
 from resources.index.query_log import AskedQuery
 from resources.lake.timecut import SECOND_NS
+from tests.support.patience import wait_for
 from tests.support.query.lake import BASE, Line
 from tests.support.query.rewriting.lake import ORG, UNPRICED, Answer, RuleLake
 
@@ -28,7 +29,7 @@ def lake(tmp_path: Path) -> Iterator[RuleLake]:
     made = RuleLake(tmp_path)
     services = ("web", "shop", "web")
     made.lake.write(
-        ORG, [Line(n * SECOND_NS, "error" if n % 2 else "ok", services[n % 3]) for n in range(1200)]
+        ORG, [Line(n * SECOND_NS, "error" if n % 2 else "ok", services[n % 3]) for n in range(1, 1201)]
     )
     made.engine._log = QueryLog(made.index)
     yield made
@@ -99,7 +100,9 @@ def test_a_full_list_loses_queries_and_counts_them(lake: RuleLake, monkeypatch: 
     }
 
 
-@pytest.mark.parametrize("error", [IndexUnavailableError("away"), OSError("gone"), ZeroDivisionError("defect")])
+@pytest.mark.parametrize(
+    "error", [IndexUnavailableError("away"), OSError("gone"), ZeroDivisionError("defect")]
+)
 def test_a_batch_that_cannot_be_sent_is_lost_and_no_query_fails(lake: RuleLake, error: Exception) -> None:
     log = lake.engine._log = QueryLog(AwayIndex(error))
     for _ in range(3):
@@ -130,6 +133,7 @@ def test_a_suggested_rule_that_is_applied_answers_what_it_was_suggested_for(lake
     found = suggest([replace(one, read_bytes=1e9) for one in counted(lake)])
     lake.put(*(one.metric for one in found.proposals))
     lake.derive_as_product()
+    wait_for(lambda: lake._runner.run(lake.rules.find(ORG)), "the rules are known")
     after = [ask(lake, text) for text in texts]
     assert [answer.served for answer in after] == [11, 11]
     assert [one.differs(other) for one, other in zip(after, before, strict=True)] == ["", ""]

@@ -28,7 +28,18 @@ def asked(
     read_bytes: float = 4e9, series: int = 1, served: int = 0,
 ) -> AskedQuery:  # fmt: skip
     return AskedQuery(
-        "acme", 0, language, query, is_aligned, times, served, seconds, read_bytes, 100, 3600.0 * times, series
+        "acme",
+        0,
+        language,
+        query,
+        is_aligned,
+        times,
+        served,
+        seconds,
+        read_bytes,
+        100,
+        3600.0 * times,
+        series,
     )
 
 
@@ -189,7 +200,9 @@ def test_a_rule_that_is_not_worth_it_is_not_suggested() -> None:
 
 
 def test_queries_that_cannot_be_read_are_left_alone() -> None:
-    assert suggest([asked("sum(", "promql"), asked("x", "sql"), asked("{}", "traceql")]) == Suggestions((), ())
+    assert suggest([asked("sum(", "promql"), asked("x", "sql"), asked("{}", "traceql")]) == Suggestions(
+        (), ()
+    )
 
 
 @given(st.integers(0, 2**32), st.sampled_from(list(GENERATORS)))
