@@ -134,6 +134,16 @@ def all_at_once(units: Sequence[Unit], shards: Shards | None = None) -> Cut:
     return Cut(units, len(units), shards)
 
 
+def never_rewritten(_plan: object, _request: object, _rules: Sequence[ActiveRule]) -> Candidates | None:
+    """Leave the query to records: no rule can serve a part of it."""
+    return None
+
+
+def never_kept(_plan: object, _request: object) -> AskedText | None:
+    """Keep nothing in the query log: no rule can serve such queries."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Language(Generic[RequestT, PlanT, AnswerT, ResultT]):
     """One row of the registry; everything the engine has to know about a language."""
@@ -155,10 +165,10 @@ class Language(Generic[RequestT, PlanT, AnswerT, ResultT]):
     """Advice to a caller whose query takes too long."""
     is_planned_quickly: Callable[[str], bool] = lambda _: False
     """Tell whether `plan` takes less time than handing it to another thread."""
-    rewrite: Callable[[PlanT, RequestT, Sequence[ActiveRule]], Candidates | None] | None = None
-    """Find rules that may serve parts of a query; pure. None: its parts are never derived."""
-    asked: Callable[[PlanT, RequestT], AskedText] | None = None
-    """Return a query for the query log; pure. None: its queries are not kept."""
+    rewrite: Callable[[PlanT, RequestT, Sequence[ActiveRule]], Candidates | None] = never_rewritten
+    """Find rules that may serve parts of a query; pure."""
+    asked: Callable[[PlanT, RequestT], AskedText | None] = never_kept
+    """Return a query for the query log; pure."""
 
 
 @dataclass(frozen=True)
@@ -267,7 +277,11 @@ class Engine:
         self, language: Language[RequestT, PlanT, AnswerT, ResultT], plan: PlanT, request: RequestT
     ) -> Candidates | None:
         """Find the rules that may serve the query; organisations without rules pay nothing."""
-        if self._rules is None or language.rewrite is None or not getattr(request, "rewrite", True):
+        if (
+            self._rules is None
+            or language.rewrite is never_rewritten
+            or not getattr(request, "rewrite", True)
+        ):
             return None
         rules = await self._rules.find(request.org)
         return language.rewrite(plan, request, rules) if rules else None
@@ -283,7 +297,7 @@ class Engine:
         if not cut.ahead:
             return
         clock, away_s, series = asyncio.get_running_loop().time, 0.0, 0
-        log = self._log if query.language.asked is not None else None
+        log = self._log if query.language.asked is not never_kept else None
         async with self.admission.admit(query.request.org, query.deadline):
             units = await self._join_shards(query, cut)
             decode = query.language.decode

@@ -81,8 +81,6 @@ class QueryLog:
 
     def note(self, query: PreparedQuery[Any, Any, Any, Any], seconds: float, series: int) -> None:
         """Take an answered query along with the next batch; one for which there is no place is lost."""
-        if query.language.asked is None:
-            return
         held = self._segments + sum(map(len, query.segments))
         if len(self._waiting) >= MAX_WAITING or (self._waiting and held > MAX_SEGMENTS):
             self.lost += 1
@@ -126,13 +124,11 @@ class QueryLog:
 def asked_query(noted: Noted) -> AskedQuery | None:
     """Return what is counted of a query; None where no part of it could be derived."""
     query = noted.query
-    if query.language.asked is None:
-        return None
     try:
         asked = query.language.asked(query.plan, query.request)
     except (QueryError, RecursionError):  # too deep to be printed
         return None
-    if not asked.leaves or len(asked.text) > MAX_TEXT:
+    if asked is None or not asked.leaves or len(asked.text) > MAX_TEXT:
         return None
     is_served = query.rewritten is not None and query.rewritten.is_used
     from_ns = min(leaf.times.from_ns for leaf in asked.leaves)

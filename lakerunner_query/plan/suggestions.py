@@ -19,7 +19,6 @@ from lakerunner_query.plan.rewrite import ANOTHER_PART, ActiveRule, Leaf
 from lakerunner_query.rules.derived import faults_of
 from lakerunner_query.rules.documents import DerivedMetric, RuleLanguage
 from resources.index.query_log import AskedQuery
-from resources.lake.layout import Signal
 from resources.lake.series import NAME_LABEL
 
 BYTES_PER_SAMPLE = 6.0
@@ -220,7 +219,8 @@ def name_of(draft: DerivedMetric) -> str:
     'status_500'
     """
     text = draft.select.replace('__error__=""', "")
-    selector = "" if draft.source is Signal.TRACES else text[: text.find("}") + 1]
+    selector = text[: text.find("}") + 1]
+    selector = "" if selector == text else selector  # all that is asked for stands in the braces
     texts = [*_QUOTED.findall(selector), text[len(selector) :], draft.value]
     words = [word for one in texts for word in _WORD.findall(one.lower()) if word not in _EMPTY_WORDS]
     words = list(dict.fromkeys(words))[:_MOST_WORDS] or [_UNSAFE.sub("_", one) for one in draft.keep[:1]]

@@ -6,8 +6,6 @@ as DuckDB names them.
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 from msgspec.structs import replace
 
@@ -50,7 +48,8 @@ class Handover(msgspec.Struct, frozen=True):
         prefix = f"{self.prefix}{number}_"
         renamed = [replace(one, name=one.name.replace(self.prefix, prefix)) for one in self.tables]
         functions = [replace(one, name=one.name.replace(self.prefix, prefix)) for one in self.functions]
-        sql = re.sub(self.prefix, prefix, self.sql, flags=re.IGNORECASE)  # calls stand there in capitals
+        sql = self.sql.replace(self.prefix, prefix)
+        sql = sql.replace(self.prefix.upper(), prefix.upper())  # names of functions are written in capitals
         return replace(self, sql=sql, tables=tuple(renamed), functions=tuple(functions))
 
 

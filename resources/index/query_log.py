@@ -1,4 +1,4 @@
-"""The query log counts who asked what, by organisation, day and normal form of the text.
+"""The query log counts what was asked, by organisation, day and normal form.
 
 AskedQuery("acme", 1767225600000000000, "logql", 'sum(rate({app="web"} |= "error"[5m]))', True, asked=120, …)
 

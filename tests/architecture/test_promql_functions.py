@@ -43,12 +43,13 @@ ROWS = {"promql/lang/functions.py", "promql/functions/registry.py"}
 AGGREGATION_ROWS = {"promql/lang/functions.py", "promql/aggregation.py"}
 OTHER_LANGUAGES = (
     "logql", "traceql", "gotext", "api/loki", "lakeql", "plan/lakeql", "worker/tables", "api/postgres",
-    "plan/rewrite_logql", "plan/rewrite_traceql",
+    "plan/rewrite_logql", "plan/rewrite_traceql", "rules/unit_test",
 )  # fmt: skip
 """Folders of languages that have functions of the same names."""
 OTHER_MEANINGS: Mapping[str, str] = {
     "delta": "a temporality; a Parquet encoding",
     "end": "a parameter of HTTP requests; `@ end()`",
+    "group": "a group of rules: a parameter of HTTP requests, a field of answers",
     "info": "a kind of annotation",
     "range": "a parameter of duration expressions; a kind of query",
     "scalar": "a type of expressions and results",

@@ -30,6 +30,7 @@ TABLES = {
     "lakerunner_assets/signals/traces.py": "the same",
     "lakerunner_assets/decode/foreign/tables.py": "decoders of foreign rows, which signals choose by name",
     "lakerunner_assets/materialized/rules.py": "evaluation of rules, by what they are derived from",
+    "lakerunner_query/rules/derived.py": "checks of rules, by what they are derived from",
     "lakerunner_query/worker/tables/columns.py": "SQL for the columns of each table",
     "lakerunner_ingress/receivers/otlp.py": "messages of OTLP, which only the ingress answers with",
 }

@@ -10,9 +10,8 @@ from resources.index.postgres.connections import IndexTimeoutError, IndexUnavail
 from resources.index.postgres.intake import IntakeDesk
 from resources.index.postgres.publishing import Publishing
 from resources.index.postgres.query_jobs import QueryJobs
-from resources.index.postgres.query_log import QueryLog
 from resources.index.postgres.reading import Reading
-from resources.index.postgres.rules import Rules
+from resources.index.postgres.rules import QueryLog, Rules
 from resources.index.postgres.ruling import Ruling
 from resources.index.postgres.snapshots import Snapshots
 from resources.index.postgres.sweeping import Sweeping

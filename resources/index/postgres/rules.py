@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from psycopg.types.json import Jsonb
 
 from resources.index.dependents import hours_of_changes
-from resources.index.postgres.connections import PostgresPart
+from resources.index.postgres.connections import PostgresPart, storable
+from resources.index.query_log import AskedQuery, add_up
 from resources.index.rule_types import PutRule, RuleChange, RuleKind, RulesChangedError, RuleSet, StoredRule
 from resources.index.statements import load
 from resources.lake.signals import MATERIALIZED_MS
 from resources.lake.timecut import from_datetime
 
-SQL = load("rules")
+SQL, LOG = load("rules"), load("query_log")
 
 
 class Rules(PostgresPart):
@@ -58,6 +59,22 @@ class Rules(PostgresPart):
 
     def all_rules(self) -> list[StoredRule]:
         return [_rule_of(row) for row in self._rows(SQL["all_rules"], {})]
+
+
+class QueryLog(PostgresPart):
+    def add_asked(self, queries: Sequence[AskedQuery], most: int) -> int:
+        summed = add_up(replace(one, query=storable(one.query)) for one in queries)
+        if not summed:
+            return 0
+        rows = [asdict(one) | {"identity": one.identity} for one in summed]
+        return len(rows) - self._change(LOG["add_asked"], {"queries": Jsonb(rows), "most": most})
+
+    def asked_queries(self, org: str, since_ns: int, most: int) -> list[AskedQuery]:
+        rows = self._rows(LOG["asked_queries"], {"org": org, "since_ns": since_ns, "most": most})
+        return [AskedQuery(row.pop("org_id"), **row) for row in rows]
+
+    def forget_asked(self, before_ns: int) -> int:
+        return self._change(LOG["forget_asked"], {"before_ns": before_ns})
 
 
 def _set_of(rows: Sequence[Mapping[str, Any]]) -> RuleSet:
