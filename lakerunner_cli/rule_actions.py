@@ -103,7 +103,7 @@ def suggest(args: Namespace, settings: Settings) -> int:
     else:
         print("no rule is suggested")
     if found["has_rules"]:
-        print(f"\n{found['has_rules']} queries have rules already")
+        print(f"\nqueries that have rules already: {found['has_rules']}")
     if found["unserved"]:
         print("\nno rule can serve:")
         for one in found["unserved"][:UNSERVED]:

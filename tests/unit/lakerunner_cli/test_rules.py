@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ import uvicorn
 from lakerunner_cli.main import main
 from lakerunner_query.app import create_app
 from resources.index.memory import MemoryIndex
+from resources.index.query_log import AskedQuery
+from resources.lake.timecut import DAY_NS, cut
 from resources.settings import Settings
 from tests.support.query.lake import free_port
 
@@ -32,9 +36,14 @@ Run = Callable[..., int]
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    index = MemoryIndex()
-    index.create_organisation("acme")
+def index() -> MemoryIndex:
+    found = MemoryIndex()
+    found.create_organisation("acme")
+    return found
+
+
+@pytest.fixture(scope="module")
+def url(index: MemoryIndex) -> Iterator[str]:
     for role in ("admin", "read"):
         index.create_api_key("acme", role, role, hashlib.sha256(role.encode()).digest(), None)
     port = free_port()
@@ -129,3 +138,34 @@ def test_files_are_checked_without_a_stack(rules: Run, capsys: pytest.CaptureFix
     assert 'bad.yaml:6: not a valid duration string: "five"' in capsys.readouterr().out
     assert main(["rules", "check", logs, "--language", "logql"]) == 1
     assert "logs.yaml:6" in capsys.readouterr().out
+
+
+def test_suggestions_are_a_table_and_a_file_that_applies(
+    rules: Run, index: MemoryIndex, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rules("suggest") == 0
+    assert capsys.readouterr().out == "no rule is suggested\n"
+    today = cut(time.time_ns(), DAY_NS)
+    texts = {'sum by (app)(rate({app=~".+"} |= "late"[5m]))': 9.0, 'topk(5, rate({app="web"}[5m]))': 3.0}
+    asked = [
+        AskedQuery("acme", today, "logql", text, True, 40, 0, seconds, 4e9, 80, 40 * 3600.0, 6)
+        for text, seconds in texts.items()
+    ]
+    old = replace(asked[0], day_ns=today - 9 * DAY_NS, query='sum(rate({app="old"}[5m]))')
+    index.add_asked([*asked, old, replace(asked[0], org="beta", query='sum(rate({app="beta"}[5m]))')], 100)
+    assert rules("suggest", "--since", "2d", "--apply-file", "found.yaml") == 0
+    shown = capsys.readouterr().out
+    assert shown.splitlines()[:2] == [
+        "METRIC     ASKED     TOOK   READ    SAVES          SERIES   PER DAY",
+        "logs_late  40 times  9.0 s  4.0 GB  9.0 s, 4.0 GB  about 6  up to 311.0 kB",
+    ]
+    assert "40 times, 3.0 s: grouping: all labels are shown" in shown
+    assert "old" not in shown
+    assert "beta" not in shown
+    assert main(["rules", "check", "found.yaml"]) == 0
+    assert rules("apply", "found.yaml") == 0
+    assert "+ metric logs_late" in capsys.readouterr().out
+    assert rules("suggest", "--since", "2d") == 0
+    assert "queries that have rules already: 1" in capsys.readouterr().out
+    assert rules("suggest", "--since", "soon") == 2
+    assert "is not a duration" in capsys.readouterr().err

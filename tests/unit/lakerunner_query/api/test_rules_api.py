@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -14,6 +15,8 @@ from litestar.testing import TestClient
 
 from lakerunner_query.app import create_app
 from resources.index.memory import MemoryIndex
+from resources.index.query_log import AskedQuery
+from resources.lake.timecut import DAY_NS, cut
 from resources.settings import Settings
 from tests.support.corpora import CORPORA
 
@@ -237,3 +240,37 @@ def test_public_mixins_load_through_both_apis_and_come_back(http: Http, mixin: s
         back = yaml.safe_load(http.get(f"{MIMIR}/{path.stem}", headers=ADMIN).text)[path.stem]
         again = {"name": "back", "namespace": path.stem, "text": yaml.safe_dump({"groups": back})}
         assert http.post(OURS, json={"files": [again]}, headers=ADMIN).json()["changes"] == []
+
+
+def test_rules_are_suggested_to_the_organisation_that_asked(http: Http) -> None:
+    today = cut(time.time_ns(), DAY_NS)
+    text = 'sum(rate({app="x"} |= "lost"[5m]))'
+    asked = AskedQuery("acme", today, "logql", text, True, 10, 0, 5.0, 1e9, 10, 36_000.0, 1)
+    http.app.state.services.locator._index.add_asked([asked], 10)
+    found = http.get(f"{OURS}/suggestions", headers=READER).json()
+    (one,) = found["proposals"]
+    assert (one["metric"], one["queries"], one["asked"], one["series"]) == ("x_lost", [text], 10, 1)
+    assert one["document"] == {"metric": "x_lost", "source": "logs", "select": '{app="x"} |= "lost"'}
+    shown = http.get(f"{OURS}/suggestions", params={"format": "yaml", "since": "1h"}, headers=READER).text
+    assert yaml.safe_load(shown)["materialize"] == [
+        {"metric": "x_lost", "from": "logs", "select": '{app="x"} |= "lost"'}
+    ]
+    assert found["file"] == shown
+    assert [one["action"] for one in apply(http, shown).json()["changes"]] == ["add"]
+    assert http.get(f"{OURS}/suggestions", headers=READER).json()["has_rules"] == 1
+    assert http.get(f"{OURS}/suggestions", headers=OTHER).json() == {
+        "proposals": [], "unserved": [], "has_rules": 0, "file": "",
+    }  # fmt: skip
+    assert http.get(f"{OURS}/suggestions", headers=WRITER).status_code == 403
+    assert http.get(f"{OURS}/suggestions", params={"since": "x"}, headers=READER).status_code == 400
+
+
+def test_a_suggested_name_is_one_that_no_rule_records(http: Http) -> None:
+    apply(http, "groups: [{name: g, rules: [{record: x_lost, expr: sum(up)}]}]")
+    today = cut(time.time_ns(), DAY_NS)
+    asked = AskedQuery(
+        "acme", today, "logql", 'sum(rate({app="x"} |= "lost"[5m]))', True, 10, 0, 5.0, 1e9, 10, 36_000.0, 1
+    )
+    http.app.state.services.locator._index.add_asked([asked], 10)
+    (one,) = http.get(f"{OURS}/suggestions", headers=READER).json()["proposals"]
+    assert one["metric"] == "x_lost_2"
