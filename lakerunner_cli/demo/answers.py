@@ -1,4 +1,4 @@
-"""The demo asks its telemetry: one SQL statement over spans and logs, one TraceQL query, one whole trace."""
+"""The demo asks its telemetry in SQL and TraceQL, shows a trace, and waits for an alert."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from resources.settings import Settings
 
 LOOK_EVERY_S = 1.0
 PATIENCE_S = 60.0  # wait for spans beside their logs
+ALERT_PATIENCE_S = 180.0  # wait for the rules of the demo
 RECENT = "now-15m"
 SLOWEST = (
     "SELECT s.service_name AS service, count(*) AS spans, round(max(s.duration_ns) / 1e6, 1) AS slowest_ms, "
@@ -42,6 +43,7 @@ def show_answers(settings: Settings, key: str, screen: Screen) -> None:
             names = [column.name for column in columns]
             slowest = max(rows, key=lambda row: float(str(row[names.index("duration_ms")])))
             _show_trace(client, str(slowest[names.index("trace_id")]), paper, address)
+        _show_alert(client, paper, address)
     except CommandError as error:
         paper.out.write(f"{error}\n")
     finally:
@@ -70,6 +72,28 @@ def _show_trace(client: QueryClient, trace_id: str, paper: Paper, address: str) 
     found = client.trace(trace_id, {"limit": MOST_SPANS, "exemplars": "false"})
     Waterfall(found, paper, has_lines=True).draw()
     paper.out.write(f"in the browser: {address}/#view=traces&trace={trace_id}\n")
+
+
+def _show_alert(client: QueryClient, paper: Paper, address: str) -> None:
+    """Wait for the alert on time-outs: a metric that is derived from log lines, and the ruler behind it."""
+    ends = time.monotonic() + ALERT_PATIENCE_S
+    firing = firing_alerts(client)
+    while not firing and time.monotonic() < ends:
+        time.sleep(LOOK_EVERY_S)
+        firing = firing_alerts(client)
+    paper.out.write("\nalerts over metrics that rules derived from log lines\n")
+    paper.out.write("".join(firing) or f"  none fired within {ALERT_PATIENCE_S:g} s\n")
+    paper.out.write(f"in the browser: {address}/#view=alerts\n")
+
+
+def firing_alerts(client: QueryClient) -> list[str]:
+    """Return a line for each alert that fires."""
+    found = client.call("GET", "/prometheus/api/v1/alerts", {})["data"]["alerts"]
+    return [
+        f"  {one['labels']['alertname']} since {one['activeAt'][11:19]}: {one['annotations']['summary']}\n"
+        for one in found
+        if one["state"] == "firing"
+    ]
 
 
 def ask_rows(client: QueryClient, question: Question) -> tuple[list[Column], list[Row]]:

@@ -6,7 +6,9 @@ import json
 import shlex
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
+from importlib.resources import files
 
 from lakerunner_cli.accounts import (
     LOCAL_BUCKET,
@@ -21,6 +23,7 @@ from lakerunner_cli.demo.answers import SLOW, SLOWEST, show_answers
 from lakerunner_cli.demo.generator import Generator
 from lakerunner_cli.demo.standing import ORG, close_shop, leave_shop, shop_destination
 from lakerunner_cli.demo.watch import ORDERS, TIMEOUTS, Screen, Watcher
+from lakerunner_cli.query_client import QueryClient
 from lakerunner_cli.stack import jars
 from lakerunner_cli.stack.lifecycle import detach
 from lakerunner_cli.stack.paths import StackPaths
@@ -93,6 +96,7 @@ def closing_lines(settings: Settings, org: str, read_key: str, times: Times) -> 
         f"{query_api}/api/v1/query -d {shlex.quote(sql)}",
         f"  LAKERUNNER_QUERY_KEY={read_key} lakerunner query --traceql {shlex.quote(SLOW)}",
         f"  LAKERUNNER_QUERY_KEY={read_key} lakerunner sql",
+        f"  LAKERUNNER_QUERY_KEY={read_key} lakerunner rules list",
         f"  PGPASSWORD={read_key} psql -h {settings.query_host} -p {settings.query_postgres_port} lake",
         "",
         "The stack goes on running: `lakerunner status`, `lakerunner logs`, `lakerunner down`.",
@@ -123,6 +127,9 @@ def run_demo(plan: Plan, settings: Settings, screen: Screen) -> int:
     screen.say(f"stack ready: download {fetched - began:.1f} s, start {ready - fetched:.1f} s")
     with open_index(settings) as index:
         read_key = set_up(index, settings)
+        apply_rules(
+            settings, create_key(index, ORG, "admin", f"demo-rules-{time.time_ns()}", "1h"), screen.say
+        )
         close_shop(settings)  # two of them would write the same series
         generator = Generator(shop_destination(settings), settings, plan.seed)
         viewing = Viewing(ready)
@@ -140,6 +147,15 @@ def set_up(index: CommandIndex, settings: Settings) -> str:
     create_org(index, ORG)
     bucket_profile(index, LOCAL_BUCKET, settings)
     return create_key(index, ORG, "read", f"demo-{time.time_ns()}", "7d")
+
+
+def apply_rules(settings: Settings, key: str, announce: Announce) -> None:
+    """Make the shop's rules those of the organisation, as `lakerunner rules apply` does."""
+    text = (files("lakerunner_cli.demo") / "rules.yaml").read_text()
+    body = {"files": [{"name": "rules.yaml", "namespace": "demo", "text": text}], "language": "promql"}
+    with closing(QueryClient(base_url(settings.query_host, settings.query_port), key)) as client:
+        found = client.call("POST", "/api/v1/rules", body | {"prune": True, "dry_run": False})
+    announce(f"rules: {', '.join(change['place'] for change in found['changes']) or 'as they were'}")
 
 
 @dataclass(slots=True)
