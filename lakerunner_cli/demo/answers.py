@@ -1,4 +1,4 @@
-"""The demo asks its telemetry in SQL and TraceQL, shows a trace, and waits for an alert."""
+"""The demo asks in SQL and TraceQL, shows a trace, and waits for an alert."""
 
 from __future__ import annotations
 

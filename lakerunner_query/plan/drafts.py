@@ -17,10 +17,11 @@ from operator import and_
 
 from lakerunner_query.logql.lang import parser as logql_parser
 from lakerunner_query.logql.lang.aggregations import RANGE
-from lakerunner_query.logql.lang.ast import LabelFilter, LabelMatch, LineFilter, LogQuery, Stage, Unwrap
+from lakerunner_query.logql.lang.ast import LabelFilter, LabelMatch, LogQuery, Stage, Unwrap
 from lakerunner_query.logql.lang.conditions import conjuncts, matcher_text
 from lakerunner_query.logql.lang.normal_form import filters_of
 from lakerunner_query.logql.lang.printer import log_query_text, unwrapped_text
+from lakerunner_query.logql.lang.stages import row_of
 from lakerunner_query.logql.metrics.context import LogSteps
 from lakerunner_query.plan import rewrite_logql, rewrite_promql, rewrite_traceql
 from lakerunner_query.plan.rewrite import ActiveRule, Leaf, Rewriting, refuses_empty
@@ -121,9 +122,13 @@ def _ranged(leaf: Leaf) -> tuple[LogQuery, Unwrap | None]:
     return node.range.query, node.range.unwrap
 
 
+def _is_filter(stage: Stage) -> bool:
+    return not row_of(stage).keyword  # filters of lines and of labels have none
+
+
 def _with_conditions(stages: Sequence[Stage], common: Collection[Matcher]) -> Iterable[Stage]:
     """Yield the stages; of the last conditions on texts only those that all leaves have."""
-    others = [place for place, one in enumerate(stages) if not isinstance(one, LabelFilter | LineFilter)]
+    others = [place for place, one in enumerate(stages) if not _is_filter(one)]
     behind = others[-1] + 1 if others else 0
     yield from stages[:behind]
     for stage in stages[behind:]:
