@@ -22,7 +22,7 @@ from resources.index.query_log import AskedQuery
 from resources.lake.series import NAME_LABEL
 
 BYTES_PER_SAMPLE = 6.0
-"""Bytes of a sample of a derived metric in the lake, with its share of everything around it."""
+"""Bytes of a sample of a derived metric in the lake, rather too many: of dense series it has about two."""
 SAMPLES_PER_DAY = 8640
 SHOWN = 5
 """Queries that are shown of a rule."""
