@@ -63,6 +63,7 @@ class Page:
         self.downloads = downloads
         for domain in ("Page", "Runtime", "Log"):
             self.send(f"{domain}.enable")
+        self.send("Emulation.setFocusEmulationEnabled", enabled=True)  # beside other browsers none has it
         self.size(1440, 900)
         self.send("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(downloads))
 
