@@ -28,7 +28,7 @@ from tests.support.materialized.rules import (
 from tests.support.materialized.spans import traces
 from tests.support.otlp_logs import otlp_logs
 from tests.support.rolling_lake import arrive, every, gauge
-from tests.support.stack_fixture import start_stack, stop_stack
+from tests.support.stack_fixture import forget_spark_session, start_stack, stop_stack
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 SHOP = '{service_name="shop"} |= "code" | logfmt'
@@ -45,6 +45,7 @@ METRICS = (
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     data_dir = tmp_path_factory.mktemp("spark")
     yield start_stack(data_dir, ("spark",))
+    forget_spark_session()
     stop_stack(data_dir)
 
 
