@@ -84,7 +84,8 @@ def overdue_requests(
         (materialize_job_name(signal), signal, MATERIALIZED_MS, _patience(settings, signal, waited_s))
         for signal in Signal
     ]
-    for job, signal, frequency_ms, wait_s in (*made, (RECORD_JOB, Signal.METRICS, RECORDED_MS, waited_s)):
+    recorded = (RECORD_JOB, Signal.METRICS, RECORDED_MS, float(settings.rollup_interval_s))
+    for job, signal, frequency_ms, wait_s in (*made, recorded):
         if not _under_way(instance, job):
             hours = index.due_partitions(signal, frequency_ms, wait_s)
             open_ = [d for d in hours if in_window(d.start_ns, settings.horizon, now) and d.org in orgs]

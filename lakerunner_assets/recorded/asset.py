@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from lakerunner_assets.keys import FORCE_TAG, LINEAGE_TAG, Tier, asset_key
+from lakerunner_assets.keys import FORCE_TAG, Tier, asset_key
 from lakerunner_assets.partitions import org_hours, parse_partition_key, partition_key
 from lakerunner_assets.run_context import heartbeat
 from lakerunner_assets.spec import SignalSpec
@@ -38,7 +38,7 @@ def recorded_asset(spec: SignalSpec, horizon: str) -> dg.AssetsDefinition:
         deps=list(SOURCES),
         partitions_def=org_hours(horizon),
         backfill_policy=dg.BackfillPolicy.single_run(),
-        automation_condition=_condition(),
+        automation_condition=None,  # the reconciler asks for what the index knows to be due
         check_specs=[
             dg.AssetCheckSpec(
                 RECORDED,
@@ -54,7 +54,7 @@ def recorded_asset(spec: SignalSpec, horizon: str) -> dg.AssetsDefinition:
     def recorded(
         context: dg.AssetExecutionContext, lakerunner: Lakerunner
     ) -> Iterator[dg.MaterializeResult[None]]:
-        from lakerunner_assets.recorded.run import RecordReport, record_hours, with_due
+        from lakerunner_assets.recorded.run import RecordReport, record_hours
         from lakerunner_assets.run_context import RunContext
 
         if not context.has_partition_key and not context.has_partition_key_range:
@@ -63,35 +63,20 @@ def recorded_asset(spec: SignalSpec, horizon: str) -> dg.AssetsDefinition:
         own: dict[str, list[int]] = defaultdict(list)
         for org, hour in map(parse_partition_key, context.partition_keys):
             own[org].append(hour)
-        wanted: dict[str, list[int]] = own
-        if context.run.tags.get(LINEAGE_TAG) == "true":
-            wanted = with_due(lakerunner.index, lakerunner.settings, own)
         force = context.run.tags.get(FORCE_TAG) == "true"
         with heartbeat(lakerunner.index, context.run_id, lakerunner.settings) as heart:
             run = RunContext(
                 lakerunner.index, lakerunner.spark_tasks(), lakerunner.settings, heart, context.log.warning
             )
-            for done in record_hours(run, wanted, report, force=force):
+            for done in record_hours(run, own, report, force=force):
                 partition = partition_key(done.org, done.hour_ns)
-                if done.hour_ns in own.get(done.org, ()):
-                    context.add_asset_metadata(_metadata(done), partition_key=partition)
-                else:
-                    event = dg.AssetMaterialization(key, partition=partition, metadata=_metadata(done))
-                    context.log_event(event)
+                context.add_asset_metadata(_metadata(done), partition_key=partition)
             _count(lakerunner, report)
             yield dg.MaterializeResult(check_results=[_check(report)])
         if report.failed:
             raise dg.Failure("\n".join(report.failed))
 
     return recorded
-
-
-def _condition() -> dg.AutomationCondition:  # type: ignore[type-arg]
-    """Require a change since the last request, and no run under way: no update is lost, none loops."""
-    condition = dg.AutomationCondition
-    updated = condition.any_deps_match(condition.newly_updated())
-    changed = updated.since(condition.newly_requested()) & ~condition.in_progress()
-    return changed.with_label("changed since it was requested")
 
 
 def _metadata(hour: "HourRecorded") -> dict[str, int | float]:

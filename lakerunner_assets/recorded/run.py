@@ -6,13 +6,11 @@ recorded from another version of it become due.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import xxhash
 
-from lakerunner_assets.partitions import in_window
 from lakerunner_assets.publish import new_segment
 from lakerunner_assets.recorded.plan import ORIGIN, Reach, Recording, Skip, Skipped, plan_hour
 from lakerunner_assets.recorded.sources import reach_ns
@@ -43,13 +41,10 @@ from resources.lake.frequency import AS_SENT
 from resources.lake.layout import Signal
 from resources.lake.signals import FACTS, RECORDED_MS
 from resources.lake.timecut import HOUR_NS
-from resources.settings import Settings
 from resources.spark import SparkUnavailableError, TaskCrashError
 
 MAX_PLANS = 5
 """Plans of an hour that others keep recording."""
-MOST_DUE = 64
-"""Hours that a run takes along, longest due first; a run must come to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,18 +259,3 @@ def _publication(claim: Claim, each: Recording, answer: RecordAnswer, wanted: Wa
         ),
         rules_revision=wanted.revision,
     )
-
-
-def with_due(
-    index: PipelineIndex, settings: Settings, own: Mapping[str, Sequence[int]]
-) -> dict[str, list[int]]:
-    """Return the run's own hours, and behind them others that are due: starting a run costs more."""
-    now, found = time.time_ns(), {org: list(hours) for org, hours in own.items()}
-    waiting = [
-        due
-        for due in index.due_partitions(Signal.METRICS, RECORDED_MS)
-        if due.start_ns not in own.get(due.org, ()) and in_window(due.start_ns, settings.horizon, now)
-    ]
-    for due in waiting[:MOST_DUE]:
-        found.setdefault(due.org, []).append(due.start_ns)
-    return found

@@ -59,11 +59,8 @@ def lines_of(chance: random.Random, hour_ns: int, count: int) -> Iterator[Line]:
 class Shop:
     """An organisation with logs of the last three days."""
 
-    def __init__(self, stack: Settings, key: str, folder: Path) -> None:
-        self.stack, self._folder = stack, folder
-        self._http = httpx.Client(
-            base_url=f"http://127.0.0.1:{stack.query_port}", headers={"Api-Key": key}, timeout=60
-        )
+    def __init__(self, stack: Settings, client: httpx.Client, folder: Path) -> None:
+        self.stack, self._http, self._folder = stack, client, folder
         self.hours = [hour_start(time.time_ns()) - (n + 2) * HOUR_NS for n in range(HOURS)][::-1]
         self._sent = 0
 
@@ -118,11 +115,13 @@ class Shop:
 
 
 @pytest.fixture(scope="module")
-def shop(stack: Settings, tmp_path_factory: pytest.TempPathFactory) -> Shop:
+def shop(stack: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     with open_index(stack) as desk:
         create_org(desk, ORG)
         key = replace_key(desk, ORG, "admin", "derived")
-    return Shop(stack, key, tmp_path_factory.mktemp("derived"))
+    url = f"http://127.0.0.1:{stack.query_port}"
+    with httpx.Client(base_url=url, headers={"Api-Key": key}, timeout=60) as client:
+        yield Shop(stack, client, tmp_path_factory.mktemp("derived"))
 
 
 def test_rules_of_today_are_backfilled_over_three_days_and_late_lines_correct_them(shop: Shop) -> None:
