@@ -565,7 +565,7 @@ def _logql_metrics() -> Iterator[Hostile]:
         "every series with every one",
         'rate({app=~".+"} | json [1m]) * on () rate({app=~".+"} | json [1m])',
         ANYTHING,
-        4.0,
+        6.0,
     )
     yield _l(
         "absent with 3,000 labels",
