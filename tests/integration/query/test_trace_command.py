@@ -124,6 +124,7 @@ def test_the_demo_shows_answers_a_trace_and_its_address(
 ) -> None:
     monkeypatch.setattr(answers, "RECENT", "2026-01-01T00:00:00Z")
     monkeypatch.setattr(answers, "SLOW", "{ status = error }")
+    monkeypatch.setattr(answers, "ALERT_PATIENCE_S", 0.0)  # nobody applied rules here
     settings = Settings(query_host="127.0.0.1", query_port=int(url.rpartition(":")[2]))
     answers.show_answers(settings, "key-acme", Screen(1))
     said = capsys.readouterr().out.splitlines()
@@ -131,6 +132,7 @@ def test_the_demo_shows_answers_a_trace_and_its_address(
     assert f"lakerunner trace {CHECKOUT} --logs" in said
     assert any("acme: checkout began" in line for line in said)
     assert f"in the browser: {url}/#view=traces&trace={CHECKOUT}" in said
+    assert "  none fired within 0 s" in said
     answers.show_answers(settings, "wrong", Screen(1))
     assert "unknown, revoked or expired" in capsys.readouterr().out
 
