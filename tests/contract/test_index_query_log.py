@@ -1,4 +1,4 @@
-"""What the index promises about queries that were asked, whoever keeps it."""
+"""The log of queries means the same in PostgreSQL and in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the index promises about rules of organisations, whoever keeps it."""
+"""Rules of organisations mean the same in PostgreSQL and in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the index promises about groups of alert rules and notifications, whoever keeps it."""
+"""Groups of alert rules and notifications mean the same in PostgreSQL and in memory."""
 
 from __future__ import annotations
 
