@@ -38,6 +38,7 @@ from resources.lake.timecut import from_datetime, hour_start
 
 _TYPE = "DerivedMetric"
 _KEYS = ("metric", "from", "select", "keep", "value", "since")
+_WORD = re.compile(r"\w+")
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_]")
 
 
@@ -126,8 +127,22 @@ def doubts_of(metric: DerivedMetric) -> Iterator[str]:
         )
 
 
+def _reads_clock(text: str) -> bool:
+    """Tell if a template calls `now`.
+
+    >>> _reads_clock('| line_format "{{ now | date }} x"'), _reads_clock('| line_format "now {{ .known }}"')
+    (True, False)
+    """
+    return any("now" in _WORD.findall(action.partition("}}")[0]) for action in text.split("{{")[1:])
+
+
 def _check_logs(metric: DerivedMetric) -> None:
     query = parse_lines(metric.select)
+    for stage in query.stages:
+        if _reads_clock(stage_text(stage)):
+            raise SelectionError(
+                f"`{stage_text(stage)}` reads the clock: a query would say something else later"
+            )
     if metric.value and metric.value != LINE_BYTES:
         _check_unwrapped(metric, query)
 

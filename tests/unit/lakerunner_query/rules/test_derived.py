@@ -64,6 +64,7 @@ def test_selections_of_each_signal_are_taken(source: Signal, select: str, more: 
 @pytest.mark.parametrize(
     ("source", "select", "more", "message"),
     [
+        (LOGS, '{a="b"} | line_format "{{ now | unixEpoch }}"', {}, "reads the clock"),
         (LOGS, 'rate({a="b"}[1m])', {}, "a query for log lines was expected, this one gives samples"),
         (LOGS, '{a="b"', {}, 'f:4: metric "m": parse error at line 1, col 7'),
         (LOGS, '{a="b"}', {"value": "a b"}, "the value 'a b' cannot be unwrapped"),
