@@ -1,8 +1,9 @@
-"""Runs every test in three lanes side by side: whole stacks, single services, and computing.
+"""Runs every test in lanes, three at a time: whole stacks, single services, and computing in two lanes.
 
 `make test` runs this; arguments go to pytest. Tests of stacks and services mostly wait, so that one lane
-alone leaves the processor idle. The first lane prints as it goes, the others when it is done; the last line
-adds all of them up.
+alone leaves the processor idle, and more than three at a time make waits fail. The last lane begins when the
+first one ends. The first lane prints as it goes, the others when they are done; the last line adds up all of
+them.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).parent
-WITH_SERVICES = {"acceptance": ("acceptance",), "integration": ("integration",)}
+AT_ONCE = 3
+OWN_LANES = {"acceptance": ("acceptance",), "integration": ("integration",)}
+LAST_LANE = {"languages": ("architecture", "golden")}
 WORD = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|warnings?|deselected)")
 SUMMARY = re.compile(
     r"^=+ (.*\d+ (?:passed|failed|error|skipped|deselected).*) in [\d.]+s.*=+$", re.MULTILINE
@@ -25,27 +29,33 @@ SUMMARY = re.compile(
 
 def lanes() -> dict[str, tuple[str, ...]]:
     """The folders of each lane; every folder with tests is in exactly one."""
-    elsewhere = {folder for folders in WITH_SERVICES.values() for folder in folders}
+    elsewhere = {folder for lane in (OWN_LANES, LAST_LANE) for folders in lane.values() for folder in folders}
     computing = [
         folder.name
         for folder in sorted(ROOT.iterdir())
         if folder.is_dir() and folder.name not in elsewhere and any(folder.rglob("test_*.py"))
     ]
-    return {**WITH_SERVICES, "computing": tuple(computing)}
+    return {**OWN_LANES, "computing": tuple(computing), **LAST_LANE}
 
 
 def main() -> int:
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="lakerunner-tests-") as scratch:
+    running: list[subprocess.Popen[bytes]] = []
+    with (
+        tempfile.TemporaryDirectory(prefix="lakerunner-tests-") as scratch,
+        ThreadPoolExecutor(AT_ONCE) as pool,
+    ):
         logs = {name: Path(scratch) / f"{name}.log" for name in lanes()}
-        running = {
-            name: _start(folders, Path(scratch) / name, logs[name]) for name, folders in lanes().items()
+        ends = {
+            name: pool.submit(_run, folders, Path(scratch) / name, logs[name], running)
+            for name, folders in lanes().items()
         }
-        print(f"lanes: {', '.join(running)}; the first is shown now, the others afterwards", flush=True)
+        print(f"lanes: {', '.join(ends)}; the first is shown now, the others afterwards", flush=True)
         try:
-            codes = [_finish(running[name], logs[name], name) for name in running]
+            codes = [_show(ends[name], logs[name], name) for name in ends]
         finally:
-            for process in running.values():
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in running:
                 process.kill()
         texts = [log.read_text(errors="replace") for log in logs.values()]
     print(together(texts, time.monotonic() - began), flush=True)
@@ -68,27 +78,31 @@ def together(texts: list[str], seconds: float) -> str:
     return "\n".join([*failed, f"==== {', '.join(words)} in {seconds:.2f}s ===="])
 
 
-def _start(folders: tuple[str, ...], basetemp: Path, log: Path) -> subprocess.Popen[bytes]:
+def _run(folders: tuple[str, ...], basetemp: Path, log: Path, running: list[subprocess.Popen[bytes]]) -> int:
     basetemp.mkdir()
     command = [sys.executable, "-m", "pytest", f"--basetemp={basetemp}/t", "-p", "no:cacheprovider"]
     paths = [str(ROOT / folder) for folder in folders]
     with log.open("wb") as output:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*command, "--durations=25", *sys.argv[1:], *paths], stdout=output, stderr=subprocess.STDOUT
         )
+    running.append(process)
+    return process.wait()
 
 
-def _finish(process: subprocess.Popen[bytes], log: Path, name: str) -> int:
+def _show(end: Future[int], log: Path, name: str) -> int:
     """Show the lane's output until it ends."""
     print(f"---- {name}", flush=True)
+    while not log.exists():
+        time.sleep(0.5)
     with log.open("rb") as output:
         while True:
-            ended = process.poll() is not None
+            ended = end.done()
             if chunk := output.read():
                 sys.stdout.buffer.write(chunk)
                 sys.stdout.buffer.flush()
             elif ended:
-                return process.returncode
+                return end.result()
             else:
                 time.sleep(0.5)
 
