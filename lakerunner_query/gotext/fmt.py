@@ -56,6 +56,8 @@ def format_value(value: Any, verb: str, flags: Flags, depth: int = 0) -> str:
         return pad("<nil>", flags) if verb == "v" else f"%!{verb}(<nil>)"
     if isinstance(value, dict | list):
         return _collection(value, verb, flags, depth)
+    if (fields := getattr(value, "go_fields", None)) is not None:
+        return _pointer(value, depth) + structure(fields, verb, flags, depth)
     if verb in "vsqxX" and (own := _own_text(value)) is not None and not flags.source:
         return _text(own, verb, flags)
     text = _basic(value, verb, flags)
@@ -239,6 +241,16 @@ def join_texts(texts: Iterable[str], between: str) -> str:
         allow_text(size)
         parts.append(text)
     return between.join(parts)
+
+
+def structure(fields: Iterable[Any], verb: str, flags: Flags, depth: int = 0) -> str:
+    """Write the fields of a structure; types of other rooms bring theirs as `go_fields`."""
+    return "{" + join_texts((format_value(one, verb, flags, depth + 1) for one in fields), " ") + "}"
+
+
+def _pointer(value: Any, depth: int) -> str:
+    """Return what stands before a structure: Go marks pointers, whose address inside a list is no use here."""
+    return "&" if depth == 0 and type_name(value).startswith("*") else ""
 
 
 def _as_source(value: Any, flags: Flags, depth: int) -> str:

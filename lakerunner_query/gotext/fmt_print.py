@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lakerunner_query.gotext.fmt import Flags, format_value, join_texts
+from lakerunner_query.gotext.fmt import Flags, format_value, join_texts, structure
 from lakerunner_query.gotext.limits import allow_text
 from lakerunner_query.gotext.values import type_name, unbox
 
@@ -47,6 +47,8 @@ def print_value(value: Any) -> str:
     value = unbox(value)
     if isinstance(value, str):
         return value
+    if (fields := getattr(value, "go_fields", None)) is not None:
+        return structure(fields, "v", _PLAIN)  # an action follows pointers
     return "<no value>" if value is None else format_value(value, "v", _PLAIN)
 
 

@@ -13,9 +13,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from struct import pack
 
 import numpy as np
 
+from lakerunner_query.gotext.numbers import format_float
 from lakerunner_query.gotext.regexp import full_matches
 from lakerunner_query.histogram.growth import detect_reset
 from lakerunner_query.histogram.model import Hint, Histogram
@@ -40,16 +42,34 @@ class _StoredSeries:
     last: Histogram | None = None
     """Last histogram without its hint; None where a chunk must begin."""
 
-    def append(self, at_ms: int, value: float | Histogram | None) -> None:
+    def append(self, at_ms: int, value: float | Histogram | None) -> str:
         """Add a sample, a stale marker for None; one that is not later than the last is left out."""
         if self.times_ms and at_ms <= self.times_ms[-1]:
-            return
+            return self._refusal(at_ms, value)
         if isinstance(value, Histogram):
             self.histograms[len(self.times_ms)] = self._with_hint(value)
         else:
             self.last = None
         self.times_ms.append(at_ms)
         self.numbers.append(STALE if value is None else 0.0 if isinstance(value, Histogram) else value)
+        return ""
+
+    def _refusal(self, at_ms: int, value: float | Histogram | None) -> str:
+        """Tell why a sample is left out; the very same sample as the last needs no reason."""
+        if at_ms < self.times_ms[-1]:
+            return "out of order sample"
+        known = self.histograms.get(len(self.times_ms) - 1)
+        if isinstance(value, Histogram):
+            is_same = known is not None and known.with_hint(value.hint) == value
+            return "" if is_same else "duplicate sample for timestamp"
+        number = STALE if value is None else value
+        if known is None and pack("d", self.numbers[-1]) == pack("d", number):
+            return ""
+        shown = "is a histogram" if known is not None else format_float(self.numbers[-1])
+        return (
+            f"duplicate sample for timestamp {at_ms}; overrides not allowed: existing {shown}, "
+            f"new value {format_float(number)}"
+        )
 
     def _with_hint(self, histogram: Histogram) -> Histogram:
         if histogram.hint == Hint.GAUGE:
@@ -79,14 +99,14 @@ class MemorySource:
     _found: dict[tuple[Matcher, ...], list[Labels]] = field(default_factory=dict)
     """Series by matchers; forgotten when there is a new one."""
 
-    def append(self, labels: Labels, at_ms: int, value: float | Histogram | None) -> None:
-        """Add a sample; None is a stale marker."""
+    def append(self, labels: Labels, at_ms: int, value: float | Histogram | None) -> str:
+        """Add a sample, a stale marker for None; return Prometheus' reason if it cannot be stored."""
         known = self.series.get(labels)
         if known is None:
             known = self.series[labels] = _StoredSeries(dict(labels))
             self._by_name.setdefault(known.labels.get(NAME, ""), []).append(labels)
             self._found.clear()
-        known.append(at_ms, value)
+        return known.append(at_ms, value)
 
     def select(self, matchers: Sequence[Matcher], from_ms: int, to_ms: int) -> Series:
         labels: list[Labels] = []

@@ -64,6 +64,11 @@ class TemplateSample:
     labels: Labels
     value: float | HistogramValue
 
+    @property
+    def go_fields(self) -> tuple[object, ...]:
+        """Return what a template writes for the whole sample."""
+        return self.labels, self.value
+
 
 class QueryResult(list[TemplateSample]):
     go_name = _QUERY_RESULT
@@ -82,6 +87,11 @@ class AlertData:
     external_labels: Labels
     external_url: str
     value: float | HistogramValue
+
+    @property
+    def go_fields(self) -> tuple[object, ...]:
+        """Return what `{{ . }}` writes."""
+        return self.labels, self.external_labels, self.external_url, self.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,8 @@ class _Run:
 
     def failures(self) -> list[str]:
         try:
-            self._input = [series_line(f"{one.series} {one.values}") for one in self._test.input_series]
+            lines = [series_line(f"{one.series} {one.values}") for one in self._test.input_series]
+            self._input = list({one.labels: one for one in lines}.values())  # the last of a series counts
         except NotationError as error:
             return [str(error)]
         if nameless := next((case for case in self._test.alert_cases if not case.alert), None):
@@ -228,19 +229,24 @@ class _Run:
             for place, (group, rule) in enumerate(self._rules):
                 outcome = drive(evaluate_rule(rule, group, states[place], moment), self._engine.ask)
                 states[place] = outcome.state
-                self._record(outcome)
-                if outcome.error:
+                refusal = self._record(outcome)
+                if error := outcome.error or refusal:
                     time = duration_text(moment.at_ms * 10**6)
-                    errors.append(f"    rule: {_name(rule)}, time: {time}, err: {outcome.error}")
+                    errors.append(f"    rule: {_name(rule)}, time: {time}, err: {error}")
             if errors:
                 return errors, since_ms - self._step_ms
             if since_ms in self._seen:
                 self._seen[since_ms] = list(states)
         return [], self._last_ms
 
-    def _record(self, outcome: RuleOutcome) -> None:
+    def _record(self, outcome: RuleOutcome) -> str:
+        """Store what a rule made; return why a sample cannot be. Markers of others' series need no reason."""
+        refusal = ""
         for sample in outcome.samples:
-            self._engine.source.append(sample.labels, sample.at_ms, sample.value)
+            reason = self._engine.source.append(sample.labels, sample.at_ms, sample.value)
+            if sample.value is not None:
+                refusal = reason or refusal
+        return refusal
 
     def _check_alerts(self, case: AlertCase) -> list[str]:
         since_ms = case.eval_time_ms // self._step_ms * self._step_ms
