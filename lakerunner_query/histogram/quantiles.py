@@ -18,6 +18,8 @@ import numpy as np
 
 from lakerunner_query.histogram.batch import BUCKETS, COUNT, SUM, ZEROS, Sheet
 from lakerunner_query.histogram.batch_kernels import EXPONENTIAL, LINEAR, find_buckets
+from lakerunner_query.histogram.logarithm_kernels import binary, exp2, power_of_two
+from lakerunner_query.histogram.logarithm_kernels import log2 as all_log2
 from lakerunner_query.histogram.model import (
     Bucket,
     Histogram,
@@ -132,10 +134,9 @@ def _interpolate(bucket: Bucket, fraction: float, histogram: Histogram) -> float
     if histogram.is_custom or bucket.lower <= 0 <= bucket.upper:
         return bucket.lower + (bucket.upper - bucket.lower) * fraction
     low, high = log2(bucket.lower), log2(bucket.upper)
-    with np.errstate(all="ignore"):
-        if bucket.lower > 0:
-            return float(np.exp2(low + (high - low) * fraction))
-        return -float(np.exp2(high + (low - high) * (1 - fraction)))
+    if bucket.lower > 0:
+        return power_of_two(low + (high - low) * fraction)
+    return -power_of_two(high + (low - high) * (1 - fraction))
 
 
 def _skew(counted: float, walk: Iterator[Bucket], histogram: Histogram) -> NanFact:
@@ -148,7 +149,7 @@ def _skew(counted: float, walk: Iterator[Bucket], histogram: Histogram) -> NanFa
 
 def log2(value: float) -> float:
     """Return the logarithm of the distance from zero; minus infinity at zero."""
-    return math.log2(abs(value)) if value != 0 else -math.inf
+    return binary(abs(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +276,6 @@ def _interpolate_all(found: Doubles, kinds: Int8s) -> Doubles:
     low, high, fraction = found.T
     with np.errstate(all="ignore"):
         linear = low + (high - low) * fraction
-        ends = np.log2(np.where(kinds == EXPONENTIAL, low, 1.0)), np.log2(np.where(high > 0, high, 1.0))
-        exponential = np.exp2(ends[0] + (ends[1] - ends[0]) * fraction)
+        ends = all_log2(np.where(kinds == EXPONENTIAL, low, 1.0)), all_log2(np.where(high > 0, high, 1.0))
+        exponential = exp2(ends[0] + (ends[1] - ends[0]) * fraction)
     return np.select([kinds == LINEAR, kinds == EXPONENTIAL], [linear, exponential], high)

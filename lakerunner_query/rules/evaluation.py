@@ -153,7 +153,7 @@ def evaluate_rule(
         if isinstance(rule, AlertRule):
             found = yield from _find_alerts(rule, group, answer, moment, earlier)
             alerts, active = next_alerts(rule, state.alerts, found, moment.at_ms, group.limit)
-            samples = [sample for alert in active for sample in _alert_samples(rule, alert, data_ms)]
+            samples = [sample for alert in active for sample in _alert_samples(rule, group, alert, data_ms)]
         else:
             alerts = ()
             samples = _recorded(rule, group, answer, data_ms)
@@ -206,8 +206,11 @@ def _ended(state: RuleState, samples: Sequence[RecordedSample], at_ms: int) -> l
     return [RecordedSample(labels, at_ms, None) for labels in before if labels not in present]
 
 
-def _alert_samples(rule: AlertRule, alert: ActiveAlert, at_ms: int) -> tuple[RecordedSample, RecordedSample]:
-    labels = tuple(alert.labels.items())
+def _alert_samples(
+    rule: AlertRule, group: RuleGroup, alert: ActiveAlert, at_ms: int
+) -> tuple[RecordedSample, RecordedSample]:
+    """Return the series of an alert; a label whose template expands to nothing keeps its text, as there."""
+    labels = tuple({**group.labels, **rule.labels, **alert.labels}.items())
     state = {NAME: ALERTS, ALERT_NAME: rule.alert, ALERT_STATE: alert.phase.value}
     since = {NAME: ALERTS_FOR_STATE, ALERT_NAME: rule.alert}
     return (

@@ -11,7 +11,9 @@ tests:
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -21,6 +23,7 @@ from lakerunner_query.rules.yaml_nodes import Fields, Node, Reading, YamlError, 
 
 _MINUTE = 60_000
 _SPECIAL = {".inf": math.inf, "+.inf": math.inf, "-.inf": -math.inf, ".nan": math.nan}
+_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
@@ -188,10 +191,12 @@ def _start(reading: Reading, found: Fields) -> int:
     """Read seconds since 1970, or a time of RFC 3339."""
     text = found.text("start_timestamp")
     seconds = parse_float(text) if text else 0.0
-    try:
-        return round((datetime.fromisoformat(text).timestamp() if seconds is None else seconds) * 1000)
-    except ValueError:
+    if seconds is None and _RFC_3339.fullmatch(text):
+        with suppress(ValueError):  # a day that its month does not have
+            seconds = datetime.fromisoformat(text).timestamp()
+    if seconds is None or not math.isfinite(seconds):
         reading.fault(
             found.line_of("start_timestamp"), f"expected seconds or a time of RFC 3339, found {text!r}"
         )
         return 0
+    return round(seconds * 1000)

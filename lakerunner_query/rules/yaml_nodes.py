@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import yaml
 
 from lakerunner_query.gotext.durations import PROMETHEUS
-from lakerunner_query.gotext.numbers import ConversionError
+from lakerunner_query.gotext.numbers import ConversionError, parse_float
 
 MAX_DEPTH = 100
 MAX_NODES = 1_000_000
@@ -289,6 +289,8 @@ class Fields:
             return 0
         node = self.values[name][1]
         try:
+            if node.tag == "!!float" and (cut := _truncated(node.value)) is not None:
+                return cut
             if node.tag == "!!int" and abs(number := _integer(node.value)) < MAX_NUMBER:
                 return number
         except ValueError:
@@ -310,6 +312,16 @@ class Fields:
         except ConversionError as error:
             self._reading.fault(self.line_of(name), str(error))
             return 0
+
+
+def _truncated(text: str) -> int | None:
+    """Read a number with a fraction as Go's YAML puts it into an integer; None if it is none.
+
+    >>> _truncated("1.5"), _truncated("-2e1"), _truncated(".nan")
+    (1, -20, None)
+    """
+    number = parse_float(text)
+    return None if number is None or not abs(number) < MAX_NUMBER else int(number)
 
 
 def _integer(text: str) -> int:

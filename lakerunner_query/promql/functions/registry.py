@@ -13,6 +13,7 @@ from types import MappingProxyType
 import numpy as np
 
 from lakerunner_query.errors import EvaluationError
+from lakerunner_query.histogram.logarithm_kernels import ln, log2, log10
 from lakerunner_query.histogram.quantiles import stddev, stdvar
 from lakerunner_query.promql.context import Context, FunctionBody
 from lakerunner_query.promql.functions import histograms, labels, numbers, over_time
@@ -99,9 +100,9 @@ IMPLEMENTATIONS: Mapping[str, Implementation] = MappingProxyType(
         "label_join": _samples(labels.label_join),
         "label_replace": _samples(labels.label_replace),
         "last_over_time": _rollup(selection_function, Function.LAST),
-        "ln": _samples(float_function(np.log)),
-        "log10": _samples(float_function(np.log10)),
-        "log2": _samples(float_function(np.log2)),
+        "ln": _samples(float_function(ln)),
+        "log10": _samples(float_function(log10)),
+        "log2": _samples(float_function(log2)),
         "mad_over_time": _samples(over_time.mad_over_time),
         "max_of": _samples(numbers.max_of),
         "max_over_time": _rollup(float_window_function, Function.MAX),
