@@ -162,7 +162,9 @@ class _Run:
 
     def _run_all(self) -> tuple[list[str], int]:
         """Evaluate all rules at all times; return errors, and the time of the last evaluation without."""
-        if can_ask_all([rule for _, rule in self._rules]) and self._run_rule_by_rule():
+        # what a rule records behind the time of its evaluation must not be seen before that
+        is_in_step = len({group.query_offset_ms or 0 for group, _ in self._rules}) <= 1
+        if is_in_step and can_ask_all([rule for _, rule in self._rules]) and self._run_rule_by_rule():
             return [], self._last_ms
         return self._run_step_by_step()
 

@@ -44,7 +44,7 @@ class Tool:
         return done.stdout + done.stderr
 
     def listed(self, org: str = "acme") -> set[tuple[str, str]]:
-        rows = json.loads(self.run("list", "--format=json", org=org).stdout or "[]")
+        rows = json.loads(self.run("list", "--format=json", "--disable-color", org=org).stdout or "[]")
         return {(row["namespace"], row["rulegroup"]) for row in rows or ()}
 
     def write(self, namespace: str, *groups: dict[str, Any]) -> Path:
@@ -100,7 +100,7 @@ def test_a_directory_is_compared_and_synchronised(tool: Tool) -> None:
     tool.ask("sync", where)
     assert tool.listed() == {("shop", "errors"), ("shop", "more"), ("other", "errors")}
     revision = tool.index.rules("acme").revision
-    assert "0 Updated, 0 Deleted" in tool.ask("diff", where, "--disable-color")
+    assert "no changes detected" in tool.ask("diff", where, "--disable-color")
     tool.ask("sync", where)
     assert tool.index.rules("acme").revision == revision, "nothing was sent that is there already"
     tool.write("shop", tool.group("errors", threshold=7), tool.group("new"))
@@ -116,10 +116,11 @@ def test_groups_and_namespaces_are_deleted(tool: Tool) -> None:
     tool.ask("load", str(tool.write("rest", tool.group("c"))))
     tool.ask("delete", "shop", "a")
     assert tool.listed() == {("shop", "b"), ("rest", "c")}
-    tool.ask("delete-namespace", "shop")
-    assert tool.listed() == {("rest", "c")}
+    if tool.name == "mimirtool":  # the other has no such command
+        tool.ask("delete-namespace", "shop")
+        assert tool.listed() == {("rest", "c")}
     tool.ask("delete", "rest", "c")
-    assert tool.listed() == set()
+    assert ("rest", "c") not in tool.listed()
 
 
 def test_what_is_wrong_is_told(tool: Tool) -> None:
