@@ -216,11 +216,11 @@ def listening(heard: dict[int, float]) -> Iterator[str]:
         server.server_close()
 
 
-def measure_delivery(alerts: int, warm: int, pace_s: float, extra: dict[str, str]) -> list[Record]:
+def measure_delivery(alerts: int, warm: int, pace_s: float) -> list[Record]:
     """Put `warm` objects, wait until they were heard of, then measure `alerts` further ones."""
     heard: dict[int, float] = {}
     with listening(heard) as hook, tempfile.TemporaryDirectory(prefix="lakerunner-rulers-") as folder:
-        settings = start_stack(Path(folder), (), extra={"LAKERUNNER_RULER_WEBHOOKS": hook, **extra})
+        settings = start_stack(Path(folder), (), extra={"LAKERUNNER_RULER_WEBHOOKS": hook}, patience_s=900.0)
         try:
             traffic = Traffic(settings, ("acme",))
             traffic.prepare()
@@ -319,7 +319,7 @@ def main() -> None:
     if "load" in options.only:
         records += measure_load(options.rules, options.seconds)
     if "delivery" in options.only:
-        records += measure_delivery(options.alerts, options.warm, options.pace, {})
+        records += measure_delivery(options.alerts, options.warm, options.pace)
     tell("rulers", records, options.json)
 
 

@@ -47,6 +47,8 @@ class _StoredSeries:
         if self.times_ms and at_ms <= self.times_ms[-1]:
             return self._refusal(at_ms, value)
         if isinstance(value, Histogram):
+            if refusal := _negative(value):
+                return refusal
             self.histograms[len(self.times_ms)] = self._with_hint(value)
         else:
             self.last = None
@@ -84,6 +86,23 @@ class _StoredSeries:
             and not detect_reset(bare, before)
         )
         return bare.with_hint(Hint.NO_RESET) if goes_on else bare
+
+
+def _negative(histogram: Histogram) -> str:
+    """Tell which count is below zero, as differences of histograms have them; stores refuse those."""
+    if histogram.count < 0:
+        return (
+            f"observation count is {format_float(histogram.count)}: "
+            "histogram's observation count is negative"
+        )
+    sides = (histogram.positive.count, histogram.negative.count, np.array([histogram.zero_count]))
+    least = min((float(counts.min()) for counts in sides if counts.size), default=0.0)
+    if least < 0:
+        return (
+            f"a bucket has observation count of {format_float(least)}: "
+            "histogram has a bucket whose observation count is negative"
+        )
+    return ""
 
 
 def _layout(histogram: Histogram) -> tuple[object, ...]:

@@ -215,7 +215,8 @@ class _Run:
                     return False
                 state = outcome.state
                 own.update(sample.labels for sample in outcome.samples)
-                self._record(outcome)
+                if self._record(outcome):
+                    return False
             if since_ms in self._seen:
                 self._seen[since_ms].append(state)
         is_apart = own.isdisjoint(made)

@@ -25,6 +25,7 @@ from lakerunner_query.gotext.time import (
     zone,
 )
 from lakerunner_query.gotext.time_parse import TimeParseError, parse_time
+from lakerunner_query.rules.templates import AlertTemplate, expand
 from tests.support.query.logql.template_frames import text_of
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -139,3 +140,17 @@ def test_the_zero_time() -> None:
 def test_what_is_no_number() -> None:
     assert text_of('{{addf (float64 "nan") 1}}').endswith("Cannot create a Decimal from NaN")
     assert math.isinf(to_float("-inf"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{{ query "up" | first }}', "{map[job:a] 2}"),
+        ('{{ range query "up" }}{{ . }}{{ end }}', "{map[job:a] 2}"),
+        ('{{ printf "%v" (query "up" | first) }}', "&{map[job:a] 2}"),
+        ("{{ . }}", "{map[job:b] map[] http://lake 1.5}"),
+    ],
+)
+def test_structures_are_written_with_their_fields(text: str, expected: str) -> None:
+    data = AlertTemplate("A", {"job": "b"}, 1.5, 0, external_url="http://lake")
+    assert expand(text, data, lambda _: [({"job": "a"}, 2.0)]) == expected

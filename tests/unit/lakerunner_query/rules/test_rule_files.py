@@ -197,3 +197,8 @@ def test_any_text_is_composed_or_refused(text: str) -> None:
     with suppress(YamlError):
         compose(text.encode())
     assert all(fault.line >= 1 for fault in read_file(text.encode()).faults)
+
+
+def test_a_limit_with_a_fraction_is_cut_as_prometheus_cuts_it() -> None:
+    assert only_group("groups: [{name: g, limit: 1.5, rules: []}]").limit == 1
+    assert faults("groups: [{name: g, limit: .nan, rules: []}]") != []

@@ -108,6 +108,8 @@ def test_only_chosen_groups_run(tmp_path: Path) -> None:
         ("tests: [{intervall: 1m}]", "test.yml:1: field intervall not found"),
         ("fuzzy_compare: perhaps", "expected true or false"),
         ("tests: [{start_timestamp: soon}]", "RFC 3339"),
+        ("tests: [{start_timestamp: '2026-01-01'}]", "RFC 3339"),
+        ("tests: [{start_timestamp: '2026-02-30T00:00:00Z'}]", "RFC 3339"),
         ("tests: [{promql_expr_test: [{exp_samples: [{value: many}]}]}]", "expected a number"),
         ("tests: [", "yaml"),
     ],
@@ -192,17 +194,17 @@ def test_templates_that_ask_see_their_time(tmp_path: Path) -> None:
     assert run(tmp_path, TESTS, rules) == {"two targets": ()}
 
 
-@pytest.mark.parametrize("record", ["up", "two"])
+@pytest.mark.parametrize(("record", "first"), [("up", 300), ("two", -1)])
 def test_series_that_are_made_twice_are_made_in_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: str, first: int
 ) -> None:
     """A rule writes a series of the input after it has ended, or one that another rule writes, too."""
     rules = f"""
 groups:
 - name: g
   rules:
-  - {{record: two, expr: 'max by (job) (up == 0)'}}
-  - {{record: {record}, expr: 'vector(7)', labels: {{job: a, instance: "1"}}}}
+  - {{record: two, expr: 'max by (job) (up == 0) * 0 + 8'}}
+  - {{record: {record}, expr: 'vector(7) and on () vector(time()) > {first}', labels: {{job: a, instance: "1"}}}}
   - {{record: two, expr: 'vector(8)', labels: {{job: a}}}}
 """
     tests = (
@@ -217,3 +219,65 @@ groups:
     monkeypatch.setattr("lakerunner_query.rules.unit_tests.can_ask_all", lambda *_: False)
     assert run(tmp_path, tests, rules) == found
     assert "7E+00" in "".join(found["two targets"])
+
+
+def failures_of(folder: Path, rules: str, *asked: str, series: str = "") -> str:
+    """Return the failures of rules over one target; expressions are asked at five minutes."""
+    tests = "tests:\n- input_series:\n  - {series: 'up{job=\"a\"}', values: '0+1x9'}\n" + series
+    tests += "  promql_expr_test:\n" + "".join(f"  - {{expr: '{one}', eval_time: 5m}}\n" for one in asked)
+    files = "rule_files: [rules.yml]\ngroup_eval_order: [one, two]\n"
+    (failures,) = run(folder, files + tests, rules).values()
+    return "\n".join(failures)
+
+
+def test_a_sample_that_another_rule_made_otherwise_is_an_error(tmp_path: Path) -> None:
+    rules = "groups: [{name: one, rules: [{record: r, expr: sum(up)}, {record: r, expr: sum(up) %s}]}]"
+    found = failures_of(tmp_path, rules % "+ 1", "r")
+    assert "rule: r, time: 0s, err: duplicate sample for timestamp 0; overrides not allowed: " in found
+    assert "existing 0, new value 1" in found
+    assert "{__name__=\"r\"} 5E+00" in failures_of(tmp_path, rules % "+ 0", "r")
+
+
+def test_a_sample_before_the_last_one_is_an_error(tmp_path: Path) -> None:
+    rules = (
+        "groups: [{name: one, rules: [{record: r, expr: sum(up)}]}, "
+        "{name: two, query_offset: 30s, rules: [{record: r, expr: sum(up)}]}]"
+    )
+    assert "rule: r, time: 1m0s, err: out of order sample" in failures_of(tmp_path, rules, "r")
+
+
+def test_rules_see_no_samples_of_later_evaluations(tmp_path: Path) -> None:
+    """What is recorded for a time before the evaluation is there after it only."""
+    rules = (
+        "groups: [{name: one, query_offset: 1m, rules: [{record: early, expr: sum(up)}]}, "
+        "{name: two, rules: [{record: seen, expr: early}]}]"
+    )
+    assert "{__name__=\"seen\"} 4E+00" in failures_of(tmp_path, rules, "seen")
+
+
+def test_the_last_of_two_inputs_with_the_same_labels_counts(tmp_path: Path) -> None:
+    again = "  - {series: 'up{job=\"a\"}', values: '7x9'}\n"
+    found = failures_of(tmp_path, "groups: []", "sum(up)", series=again)
+    assert "{} 7E+00" in found
+
+
+def test_a_label_that_expands_to_nothing_keeps_its_text_in_the_series_of_the_alert(tmp_path: Path) -> None:
+    rules = "groups: [{name: one, rules: [{alert: A, expr: sum(up), labels: {of: '{{ $labels.job }}'}}]}]"
+    found = failures_of(tmp_path, rules, "ALERTS")
+    assert 'alertstate="firing", of="{{ $labels.job }}"} 1E+00' in found
+
+
+def test_quantiles_have_the_digits_of_promtool(tmp_path: Path) -> None:
+    """NumPy's logarithm would give 2.265767770591597."""
+    first = "{{schema:1 sum:11 count:8 z_bucket:1 z_bucket_w:0.001 buckets:[4 1 0 1] n_buckets:[1]}}"
+    more = "{{schema:1 sum:5 count:6 z_bucket:1 z_bucket_w:0.001 buckets:[2 1 0 1] n_buckets:[1]}}"
+    series = f"  - {{series: size, values: '{first}+{more}x4'}}\n"
+    found = failures_of(tmp_path, "groups: []", "histogram_quantile(0.9, size)", series=series)
+    assert "{} 2.2657677705915975E+00" in found
+
+
+def test_a_histogram_with_negative_counts_is_not_recorded(tmp_path: Path) -> None:
+    rules = "groups: [{name: one, rules: [{record: r, expr: size - 2 * size}]}]"
+    series = "  - {series: size, values: '{{schema:1 sum:1 count:3 buckets:[3]}}x9'}\n"
+    found = failures_of(tmp_path, rules, "r", series=series)
+    assert "rule: r, time: 0s, err: observation count is -3" in found
