@@ -4,8 +4,8 @@
     files.rule_files()      [("rules-0.yml", {"groups": [...]}), ...]
     files.unit_tests(...)   {"rule_files": [...], "tests": [...]}
 
-Expressions come from a small grammar of what rules do (chains, absence, joins), some from the grammar of random
-queries. Input is written in the notation of series: gaps, stale markers, odd numbers, native histograms.
+Expressions come from a small grammar of what rules do (chains, absence, joins), some from the grammar of
+random queries. Input is written in the notation of series: gaps, stale markers, odd numbers, native histograms.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ Document = dict[str, Any]
 Value = TypeVar("Value")
 JOBS, INSTANCES = ("api", "db"), ("a:1", "b:1")
 COUNTERS, GAUGES, HISTOGRAMS = ("requests_total", "errors_total"), ("temp", "level", "up"), ("size", "nhcb")
+OVER_TIME = ("avg", "max", "min", "sum", "count", "last", "stddev")
 RANGES = ("1m", "2m", "5m", "10m")
 ANNOTATIONS = (
     "plain", "{{ $value }}", "{{ $labels.job }} on {{ $labels.instance }}", "{{ $value | humanize }}",
@@ -34,15 +35,17 @@ ANNOTATIONS = (
     '{{ range query "sum by (job) (up)" | sortByLabel "job" }}{{ .Labels.job }}={{ .Value }} {{ end }}',
     '{{ range $i, $x := query "sum(temp)" }}{{ $i }}:{{ $x | value }} {{ $x }};{{ end }}',
     '{{ reReplaceAll "(.*):(.*)" "$2-$1" $labels.instance }}', "{{ $labels.job | title | toUpper }}",
-    '{{ graphLink "up" }} {{ tableLink "a b" }}', "{{ $labels.job | humanize }}", '{{ query "sum(up)" | first }}', "{{ . }}",
+    '{{ graphLink "up" }} {{ tableLink "a b" }}', "{{ $labels.job | humanize }}", "{{ . }}",
+    '{{ query "sum(up)" | first }}', '{{ printf "%v" (query "count(up)" | first) }}',
     '{{ query "nothing" | first | value }}', '{{ match "a.*" $labels.job }}', "{{ $labels }}",
     '{{ query "up +" }}', "{{ len $labels }}", '{{ define "x" }}[{{ . }}]{{ end }}{{ template "x" $value }}',
     "{{ $value | humanizeTimestamp }}", '{{ stripPort $labels.instance }} {{ args 1 2 }}', "ü <b> & \"q\"",
-    '{{ parseDuration "1h30m" }}', "{{ .ExternalURL }}", "{{ $value | toTime }}", '{{ printf "%v" (query "count(up)" | first) }}',
+    '{{ parseDuration "1h30m" }}', "{{ .ExternalURL }}", "{{ $value | toTime }}",
 )  # fmt: skip
 WRONG_TEMPLATES = ("{{ $labels.job", "{{ nofunction }}", "{{ end }}", "{{ $unknown }}", "{{ 1 | }}")
 WRONG_EXPRESSIONS = (
-    "sum by", "up{", "rate(up)", "up[5m]", "1 +", '"text"', "foo(up)", "up == up[1m]", "sum(up) by job by x", "",
+    "sum by", "up{", "rate(up)", "up[5m]", "1 +", '"text"', "foo(up)", "up == up[1m]",
+    "sum(up) by job by x", "",
     "up offset", "topk(up)", "up and 1", 'up{job=~"("}', "avg_over_time(up)", "{}", '{x=""}',
 )  # fmt: skip
 
@@ -173,9 +176,7 @@ class RuleFiles:
             lambda: f"{self.one(('sum', 'avg', 'min', 'max', 'count', 'stddev', 'group'))} {by} ({sel()})",
             lambda: f"rate({self.one(COUNTERS)}[{rng()}])",
             lambda: f"sum {by} (increase({self.one(COUNTERS)}[{rng()}]))",
-            lambda: (
-                f"{self.one(('avg', 'max', 'min', 'sum', 'count', 'last', 'stddev'))}_over_time({self.name()}[{rng()}])"
-            ),
+            lambda: f"{self.one(OVER_TIME)}_over_time({self.name()}[{rng()}])",
             lambda: f"{self.one(('changes', 'resets', 'delta', 'deriv', 'idelta'))}({self.name()}[{rng()}])",
             lambda: f"absent({sel()})",
             lambda: f"absent_over_time({self.name()}[{rng()}])",
@@ -270,9 +271,7 @@ class RuleFiles:
         if self.chance(0.2):
             test["external_url"] = "http://lake:9090"
         test["input_series"] = self.input_series()
-        pairs = {
-            (alert, self._time(step)) for alert in sorted(set(self.alerts)) for _ in range(2)
-        }
+        pairs = {(alert, self._time(step)) for alert in sorted(set(self.alerts)) for _ in range(2)}
         test["alert_rule_test"] = [
             {"eval_time": duration(at), "alertname": alert, "exp_alerts": []} for alert, at in sorted(pairs)
         ]
@@ -342,21 +341,31 @@ def _rule_faults(
     }
 
 
-def _test_faults(
-    files: RuleFiles, document: Document, test: Document
-) -> Mapping[str, Callable[[], object]]:
+def _test_faults(files: RuleFiles, document: Document, test: Document) -> Mapping[str, Callable[[], object]]:
     alert = {"eval_time": "1m", "exp_alerts": []}
     sample = {"expr": "up", "eval_time": "1m"}
     return {
         "no alertname": lambda: test["alert_rule_test"].append(alert),
         "series": lambda: test["input_series"].append(
-            {"series": files.one(("up{", "up{a=b}", "", "up", "{}", 'up{a="b"', 'rate(up)')), "values": "1 2"}
+            {"series": files.one(("up{", "up{a=b}", "", "up", "{}", 'up{a="b"', "rate(up)")), "values": "1 2"}
         ),
         "values": lambda: test["input_series"].append(
             {
                 "series": "up",
                 "values": files.one(
-                    ("1+x3", "1x", "a b", "{{schema:1", "{{foo:1}}", "_x", "1,2", "stalex2", "1+1x-2", "0x8", "1_")
+                    (
+                        "1+x3",
+                        "1x",
+                        "a b",
+                        "{{schema:1",
+                        "{{foo:1}}",
+                        "_x",
+                        "1,2",
+                        "stalex2",
+                        "1+1x-2",
+                        "0x8",
+                        "1_",
+                    )
                 ),
             }
         ),
@@ -380,7 +389,9 @@ def _test_faults(
                 ],
             }
         ),
-        "expression": lambda: test["promql_expr_test"].append({**sample, "expr": files.one(WRONG_EXPRESSIONS)}),
+        "expression": lambda: test["promql_expr_test"].append(
+            {**sample, "expr": files.one(WRONG_EXPRESSIONS)}
+        ),
         "rule file that is not there": lambda: document.update(rule_files=["nothing.yml"]),
         "no tests": lambda: document.pop("tests"),
         "fuzzy": lambda: document.update(fuzzy_compare=files.one(("perhaps", "yes", 1))),

@@ -1,10 +1,11 @@
 """Rulers under load, and the way from an object to an alert.
 
-    python -m benchmarks.rulers [--only load,delivery] [--rules 1000] [--seconds 120] [--alerts 50] [--json OUT]
+    python -m benchmarks.rulers [--only load,delivery] [--rules 1000] [--seconds 120] [--alerts 50]
 
-`load`: alert rules over fresh counters, every 30 s, one ruler and two workers; evaluations that were missed, and
-the CPU that each process took. `delivery`: a whole stack of its own (Kafka, Spark, PostgreSQL); objects are put,
-each makes an alert of its own true (interval 10 s, no `for`), and a webhook notes when it hears of it.
+`load`: alert rules over fresh counters, every 30 s, one ruler and two workers; evaluations that were
+missed, and the CPU that each process took. `delivery`: a whole stack of its own (Kafka, Spark, PostgreSQL);
+objects are put, each makes an alert of its own true (interval 10 s, no `for`), and a webhook notes when it
+hears of it.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def write_samples(lake: LakeWriter, from_ms: int, to_ms: int) -> None:
             grown = value[name][:, None] + np.cumsum(rng.poisson(speed, (HOSTS, steps)), axis=1)
             value[name] = grown[:, -1]
             tables.append(table_of(Floats(labels, times, grown)))
-        lake._write(tables, cut(start_ms * NS_PER_MS + 1, HOUR_NS), HOUR_NS, (BARE,))
+        lake.write(tables, cut(start_ms * NS_PER_MS + 1, HOUR_NS), HOUR_NS, (BARE,))
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from benchmarks.kernels.worker import Case, best
 from lakerunner_query.histogram.batch_kernels import extrapolation_factors, find_buckets, find_drops
+from lakerunner_query.histogram.logarithm_kernels import exp2, log2
 from lakerunner_query.vectors import group_kernels as groups
 from lakerunner_query.windows import sums_kernels as plain
 from lakerunner_query.windows.edge_kernels import edges, fill_offsets
@@ -347,6 +348,8 @@ def histogram_cases() -> Iterator[Case]:
     yield "batch.find_buckets", lambda: (
         find_buckets(halves, totals, offsets, lower, upper, counts, found, kinds)
     ), numpy_quantiles  # fmt: skip
+    yield "logarithm.log2", lambda: log2(upper), lambda: np.log2(upper)
+    yield "logarithm.exp2", lambda: exp2(lower), lambda: np.exp2(lower)
 
 
 def main() -> None:

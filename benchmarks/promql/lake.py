@@ -50,22 +50,22 @@ class LakeWriter:
     def add(self, hour: Hour) -> None:
         start_ns = hour.start_ms * NS_PER_MS
         for one in hour.many:
-            self._write([table_of(one)], start_ns, HOUR_NS, (BARE,))
+            self.write([table_of(one)], start_ns, HOUR_NS, (BARE,))
         tables = [table_of(one) for one in hour.floats]
         if hour.native:
             tables.append(_native_table(hour))
         if END_MS - hour.start_ms <= DAY_MS:
             for table in tables:  # a collector has more than one segment an hour
-                self._write([table], start_ns, HOUR_NS)
+                self.write([table], start_ns, HOUR_NS)
         else:
             day = start_ns // DAY_NS * DAY_NS
             self._days.setdefault(day, []).extend(tables)
             if hour_of_day(start_ns) == 23:
-                self._write(self._days.pop(day), day, DAY_NS)
+                self.write(self._days.pop(day), day, DAY_NS)
 
     def finish(self) -> None:
         for day in sorted(self._days):
-            self._write(self._days.pop(day), day, DAY_NS)
+            self.write(self._days.pop(day), day, DAY_NS)
 
     def roll_up(self) -> None:
         """All rollups up to 1 h of `rolled`, each from the one below it."""
@@ -104,9 +104,7 @@ class LakeWriter:
             self.index.publish(Publication(claim, mine, frequency_ms=frequency_ms, built=(built,)))
         return paths
 
-    def _write(
-        self, tables: list[pa.Table], start_ns: int, width_ns: int, orgs: Sequence[str] = ORGS
-    ) -> None:
+    def write(self, tables: list[pa.Table], start_ns: int, width_ns: int, orgs: Sequence[str] = ORGS) -> None:
         """One file, linked for the others."""
         first, rows = Path(), 0
         for org in orgs:

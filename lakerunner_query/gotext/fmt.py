@@ -249,7 +249,7 @@ def structure(fields: Iterable[Any], verb: str, flags: Flags, depth: int = 0) ->
 
 
 def _pointer(value: Any, depth: int) -> str:
-    """Return what stands before a structure: Go marks pointers, whose address inside a list is no use here."""
+    """Return the mark of a pointer; an address inside a list would be no use."""
     return "&" if depth == 0 and type_name(value).startswith("*") else ""
 
 

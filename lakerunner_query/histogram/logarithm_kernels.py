@@ -1,7 +1,7 @@
-"""Kernels of logarithms and powers of two, to the last digit of Go's `math`, which unit tests of rules compare.
+"""Kernels of logarithms and powers of two have the last digits of Go's `math`, which unit tests compare.
 
-NumPy's differ there in one value of ten (`exp2`) or thirty (`log2`); `python -m benchmarks.kernels.windows`
-tells what that costs.
+They are not for speed: 16 ns a value, NumPy 1 ns (`python -m benchmarks.kernels.windows`), but NumPy's result
+differs in one value of ten (`exp2`) or thirty (`log2`).
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ def natural(value: float) -> float:
         6.666666666666735130e-01
         + s4 * (2.857142874366239149e-01 + s4 * (1.818357216161805012e-01 + s4 * 1.479819860511658591e-01))
     )
-    even = s4 * (
-        3.999999999940941908e-01 + s4 * (2.222219843214978396e-01 + s4 * 1.531383769920937332e-01)
-    )
+    even = s4 * (3.999999999940941908e-01 + s4 * (2.222219843214978396e-01 + s4 * 1.531383769920937332e-01))
     half = 0.5 * rest * rest
     return exponent * LN2_HIGH - ((half - (s * (half + (odd + even)) + exponent * LN2_LOW)) - rest)
 

@@ -92,8 +92,7 @@ def _negative(histogram: Histogram) -> str:
     """Tell which count is below zero, as differences of histograms have them; stores refuse those."""
     if histogram.count < 0:
         return (
-            f"observation count is {format_float(histogram.count)}: "
-            "histogram's observation count is negative"
+            f"observation count is {format_float(histogram.count)}: histogram's observation count is negative"
         )
     sides = (histogram.positive.count, histogram.negative.count, np.array([histogram.zero_count]))
     least = min((float(counts.min()) for counts in sides if counts.size), default=0.0)

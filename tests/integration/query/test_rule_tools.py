@@ -21,7 +21,10 @@ from tests.support.query.real_prometheus import serving
 
 pytestmark = pytest.mark.integration
 PEERS = Path.home() / ".cache" / "lakerunner" / "peers"
-EXPRESSIONS = {"mimirtool": "sum by (job) (rate(errors_total[5m]))", "lokitool": 'sum(rate({app="shop"}[5m]))'}
+EXPRESSIONS = {
+    "mimirtool": "sum by (job) (rate(errors_total[5m]))",
+    "lokitool": 'sum(rate({app="shop"}[5m]))',
+}
 
 
 @dataclass(frozen=True)
@@ -136,4 +139,7 @@ def test_what_is_wrong_is_told(tool: Tool) -> None:
         capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert refused.returncode != 0
-    assert "401" in refused.stdout + refused.stderr or "unauthorized" in (refused.stdout + refused.stderr).lower()
+    assert (
+        "401" in refused.stdout + refused.stderr
+        or "unauthorized" in (refused.stdout + refused.stderr).lower()
+    )

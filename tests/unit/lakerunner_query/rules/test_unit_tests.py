@@ -204,7 +204,7 @@ groups:
 - name: g
   rules:
   - {{record: two, expr: 'max by (job) (up == 0) * 0 + 8'}}
-  - {{record: {record}, expr: 'vector(7) and on () vector(time()) > {first}', labels: {{job: a, instance: "1"}}}}
+  - {{record: {record}, expr: vector(7) and vector(time()) > {first}, labels: {{job: a, instance: "1"}}}}
   - {{record: two, expr: 'vector(8)', labels: {{job: a}}}}
 """
     tests = (
@@ -235,7 +235,7 @@ def test_a_sample_that_another_rule_made_otherwise_is_an_error(tmp_path: Path) -
     found = failures_of(tmp_path, rules % "+ 1", "r")
     assert "rule: r, time: 0s, err: duplicate sample for timestamp 0; overrides not allowed: " in found
     assert "existing 0, new value 1" in found
-    assert "{__name__=\"r\"} 5E+00" in failures_of(tmp_path, rules % "+ 0", "r")
+    assert '{__name__="r"} 5E+00' in failures_of(tmp_path, rules % "+ 0", "r")
 
 
 def test_a_sample_before_the_last_one_is_an_error(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_rules_see_no_samples_of_later_evaluations(tmp_path: Path) -> None:
         "groups: [{name: one, query_offset: 1m, rules: [{record: early, expr: sum(up)}]}, "
         "{name: two, rules: [{record: seen, expr: early}]}]"
     )
-    assert "{__name__=\"seen\"} 4E+00" in failures_of(tmp_path, rules, "seen")
+    assert '{__name__="seen"} 4E+00' in failures_of(tmp_path, rules, "seen")
 
 
 def test_the_last_of_two_inputs_with_the_same_labels_counts(tmp_path: Path) -> None:
