@@ -11,6 +11,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+BUCKET_MS = 10_000
+"""Width of the buckets of derived metrics, which answer rules that are evaluated at their edges."""
 SHRINK_S = 1.0
 """Seconds by which a delay may become shorter at a time: no evaluation is missed because of that."""
 
@@ -24,8 +26,15 @@ class Slots:
 
     @classmethod
     def of(cls, identity: str, interval_ms: int) -> Slots:
-        """Return the times of a group, whose offset follows from its identity."""
-        return cls(interval_ms, _score(identity) % interval_ms)
+        """Return the times of a group, whose offset follows from its identity.
+
+        They are multiples of ten seconds where the interval is, so that derived metrics can answer.
+
+        >>> Slots.of("acme/shop/errors", 60_000).offset_ms % BUCKET_MS
+        0
+        """
+        grain_ms = 1 if interval_ms % BUCKET_MS else BUCKET_MS
+        return cls(interval_ms, _score(identity) % (interval_ms // grain_ms) * grain_ms)
 
     def latest(self, at_ms: int) -> int:
         """Return the last evaluation time up to a moment.
