@@ -39,6 +39,7 @@ RULES = 5
 class Tally:
     asked: int = 0
     rewritten: int = 0
+    in_part: int = 0
     steps: int = 0
     failed_alike: int = 0
     wrong: list[str] = field(default_factory=list)
@@ -51,9 +52,9 @@ class Tally:
     def text(self) -> str:
         refused = ", ".join(f"{name} {count}" for name, count in self.refusals.most_common())
         return (
-            f"{self.asked} questions, {self.rewritten} rewritten ({self.share:.0%}), {self.steps} steps from"
-            f" derived metrics, {self.failed_alike} failed alike, {len(self.wrong)} wrong;"
-            f" refused by: {refused}"
+            f"{self.asked} questions, {self.rewritten} rewritten ({self.share:.0%}), {self.in_part} of them"
+            f" in part, {self.steps} steps from derived metrics, {self.failed_alike} failed alike,"
+            f" {len(self.wrong)} wrong; refused by: {refused}"
         )
 
 
@@ -74,6 +75,9 @@ class Logs:
 
     def late(self, hour: int) -> None:
         self._write(20, hour)
+
+    def options(self) -> Mapping[str, int]:
+        return {}
 
 
 class Spans:
@@ -96,6 +100,10 @@ class Spans:
     def late(self, hour: int) -> None:
         self._write(20, hour)
 
+    def options(self) -> Mapping[str, int]:
+        """Ask every other question with exemplars."""
+        return {"exemplars": self.rng.choice((0, 0, 1, 10, 100))}
+
 
 class Samples:
     """Questions in PromQL."""
@@ -111,6 +119,9 @@ class Samples:
 
     def late(self, hour: int) -> None:
         samples.write(self.lake, self.rng, 30, hour)
+
+    def options(self) -> Mapping[str, int]:
+        return {}
 
 
 Language = Logs | Spans | Samples
@@ -172,13 +183,15 @@ def _ask(language: Language, guards: Guards, tally: Tally, seed: int) -> None:
     lake = language.lake
     asked = language.question(language.rng, lake.metrics)
     times = asked.start_ns, asked.end_ns, asked.step_ns
+    more = language.options()
     try:
-        expected = lake.ask(asked.text, *times, rewrite=False)
+        expected = lake.ask(asked.text, *times, rewrite=False, **more)
     except QueryError:  # no question at all
         return
-    found = lake.ask(asked.text, *times, guards=guards)
+    found = lake.ask(asked.text, *times, guards=guards, **more)
     tally.asked += 1
     tally.rewritten += found.served > 0
+    tally.in_part += any(", in part: " in line for line in found.lines)
     tally.steps += found.served
     tally.failed_alike += bool(expected.error)
     for line in found.lines:

@@ -109,12 +109,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """Work for several workers before the one unit that stands above it."""
+    """Work for several workers before the units that stand above it."""
 
     units: Sequence[Unit]
     decode: Callable[[bytes], Any]
-    join: Callable[[Any, list[Any]], Unit]
-    """The unit that is left once the answers of all shards are there."""
+    join: Callable[[Sequence[Unit], list[Any]], Iterable[Unit]]
+    """The units that are left of all once the answers of all shards are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,18 +341,18 @@ class Engine:
     async def _join_shards(
         self, query: PreparedQuery[RequestT, PlanT, AnswerT, ResultT], cut: Cut
     ) -> Iterable[Unit]:
-        """Replace the one unit by what its shards leave of it; keep it whole if one of them fails."""
+        """Replace the units by what their shards leave of them; keep them whole if a shard fails."""
         shards = cut.shards
         if shards is None:
             return cut.units
-        (unit,) = cut.units
+        units = list(cut.units)
         try:
             async with aclosing(
                 self._answers(query, shards.units, shards.decode, len(shards.units))
             ) as answers:
-                return [shards.join(unit, [answer async for answer in answers])]
+                return shards.join(units, [answer async for answer in answers])
         except (EvaluationError, LimitExceededError, WorkFailedError):
-            return [unit]  # only a worker that sees all series knows which of several errors comes first
+            return units  # only a worker that sees all series knows which of several errors comes first
 
     async def _answers(
         self,

@@ -1,4 +1,10 @@
-"""LogQL's functions for the engine where a query gives samples: plan it, cut its evaluation times."""
+"""LogQL's functions for the engine where a query gives samples: plan it, cut its evaluation times.
+
+A query that rules serve in part, or that PromQL does not have, is answered in two rounds:
+
+    topk(2, errors) / on (a) sum by (a) (rate(x))
+    ->  errors from derived metrics, sum by (a) (rate(x)) from records, then one unit that is given both
+"""
 
 from __future__ import annotations
 
@@ -10,10 +16,10 @@ from functools import lru_cache
 
 import msgspec
 
-from lakerunner_query.coordinator.engine import Cut, Limits, PreparedQuery, all_at_once, step_count
+from lakerunner_query.coordinator.engine import Cut, Limits, PreparedQuery, Shards, all_at_once, step_count
 from lakerunner_query.coordinator.locate import Lookup, rows_query
 from lakerunner_query.coordinator.merge import SampleMerge, SampleResult
-from lakerunner_query.coordinator.rewriting import Candidates, metric_units, mosaic
+from lakerunner_query.coordinator.rewriting import Candidates, Rewritten, metric_units
 from lakerunner_query.errors import InvalidRequestError
 from lakerunner_query.logql.lang import parser
 from lakerunner_query.logql.lang.ast import Literal, LogQuery, SampleExpr
@@ -23,11 +29,12 @@ from lakerunner_query.logql.metrics.context import LogSteps
 from lakerunner_query.plan.logql import LOGS, Nothing
 from lakerunner_query.plan.logql_samples import LogReads, log_reads
 from lakerunner_query.plan.optimise import Improved, improve_cached
-from lakerunner_query.plan.rewrite import ActiveRule, AskedText, Guards
-from lakerunner_query.plan.rewrite_logql import GUARDS, leaves_of, rewrite_logql
+from lakerunner_query.plan.rewrite import ActiveRule, AskedText, Guards, runs
+from lakerunner_query.plan.rewrite_logql import GUARDS, Piece, leaves_of, pieces_of, rewrite_logql
 from lakerunner_query.plan.slices import LogSliceSizes, cut_log_steps, overlapping_segments
+from lakerunner_query.promql.lang.ast import Expr
 from lakerunner_query.protocol.answers import Kind, MetricAnswer, decode_metric_answer
-from lakerunner_query.protocol.units import LogMetricUnit, Unit, share_segments
+from lakerunner_query.protocol.units import GivenPart, LogMetricUnit, Unit, UnitReport, share_segments
 from lakerunner_query.rules.documents import RuleLanguage
 from lakerunner_query.vectors.vector import Steps
 from resources.index.types import SegmentQuery
@@ -135,37 +142,95 @@ def asked_log_samples(plan: LogSamplesPlan, _: LogSamplesRequest) -> AskedText:
 def cut_log_samples(
     query: LogSamplesQuery, workers: int, limits: Limits, sizes: LogSliceSizes = SLICE_SIZES
 ) -> Cut:
-    def of_records(first: int, behind: int) -> Iterator[Unit]:
-        steps, count = query.plan.steps, behind - first
-        run = replace(steps, start_ns=steps.start_ns + first * steps.step_ns, count=count)
-        return _slices(query, run, workers, limits, sizes)
+    """Cut the query along its evaluation times, and into pieces where rules serve only some of them."""
+    slicer, rewritten = _Slicer(query, workers, limits, sizes), query.rewritten
+    if rewritten is None or not rewritten.is_used:
+        return all_at_once(list(slicer.of_records(query.plan.expr, 0, query.plan.steps.count)))
+    whole = rewritten.all_cases
+    if whole and rewritten.expr(whole) is not None and {0, whole}.issuperset(rewritten.settled.served):
+        return all_at_once(list(slicer.of_piece(rewritten, Piece(query.plan.expr, None), whole)))
+    units, texts = _units_of_pieces(slicer, rewritten)
 
-    def of_metrics(first: int, behind: int) -> Iterator[Unit]:
-        if query.rewritten is None:
-            return iter(())
-        return metric_units(query.request.org, query.rewritten, (first, behind), workers, limits)
+    def join(_: Sequence[Unit], answers: Sequence[EncodedAnswer]) -> Sequence[Unit]:
+        parts = tuple(GivenPart(text, one.body) for text, one in zip(texts, answers, strict=True))
+        return [msgspec.structs.replace(slicer.unit(query.text, query.plan.steps), given=parts)]
 
-    return all_at_once(list(mosaic(query.rewritten, query.plan.steps.count, of_records, of_metrics)))
+    raw = list(slicer.of_records(query.plan.expr, 0, query.plan.steps.count))
+    return all_at_once(raw, Shards(units, decode_piece, join))
 
 
-def _slices(
-    query: LogSamplesQuery, steps: LogSteps, workers: int, limits: Limits, sizes: LogSliceSizes
-) -> Iterator[LogMetricUnit]:
-    loads = list(zip(log_reads(query.plan.expr, steps), query.segments, strict=True))
-    for part in cut_log_steps(steps, loads, workers, sizes):
-        read = log_reads(query.plan.expr, part.steps)
-        segments, selected = share_segments(overlapping_segments(read, query.segments))
-        yield LogMetricUnit(
-            affinity=f"{query.request.org}/{LOGS}/metrics",
-            turn=part.number,
-            text=query.text,
-            start_ns=part.steps.start_ns,
-            step_ns=part.steps.step_ns,
-            steps=part.steps.count,
-            segments=segments,
-            selected=selected,
-            now_ns=query.now_ns if NOW in query.text else 0,  # else the same unit as a second ago
-            max_series=limits.max_series,
+def _units_of_pieces(slicer: _Slicer, rewritten: Rewritten) -> tuple[list[Unit], list[str]]:
+    """Return the units of all pieces, and the text that each of them answers."""
+    units: list[Unit] = []
+    texts: list[str] = []
+    for piece in pieces_of(slicer.query.plan.expr, rewritten.candidates.rewriting.cases):
+        known = list(slicer.of_piece(rewritten, piece, 0 if piece.case is None else 1 << piece.case))
+        units += known
+        texts += [print_query(piece.node)] * len(known)
+    return units, texts
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedAnswer:
+    """The answer to a piece, with the bytes that are handed on to the unit above."""
+
+    body: bytes
+    report: UnitReport
+
+
+def decode_piece(body: bytes) -> EncodedAnswer:
+    return EncodedAnswer(body, decode_metric_answer(body).report)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slicer:
+    """Cuts expressions of one query."""
+
+    query: LogSamplesQuery
+    workers: int
+    limits: Limits
+    sizes: LogSliceSizes
+
+    def of_piece(self, rewritten: Rewritten, piece: Piece, wanted: int) -> Iterator[Unit]:
+        """Yield the units of a piece; steps at which the wanted cases are served are read from metrics."""
+        served = tuple(int(bool(wanted) and cases & wanted == wanted) for cases in rewritten.settled.served)
+        for first, behind, is_served in runs(served):
+            expr = self._promql(rewritten, wanted, piece) if is_served else None
+            if expr is None:
+                yield from self.of_records(piece.node, first, behind)
+            else:
+                org, run = self.query.request.org, (first, behind)
+                yield from metric_units(org, rewritten, expr, run, self.workers, self.limits)
+
+    def _promql(self, rewritten: Rewritten, wanted: int, piece: Piece) -> Expr | None:
+        return (
+            rewritten.expr(wanted) if piece.case is None else rewritten.candidates.rewriting.parts[piece.case]
+        )
+
+    def of_records(self, expr: SampleExpr, first: int, behind: int) -> Iterator[Unit]:
+        steps, plan = self.query.plan.steps, self.query.plan
+        run = replace(steps, start_ns=steps.start_ns + first * steps.step_ns, count=behind - first)
+        known = dict(zip((one.query for one in plan.reads), self.query.segments, strict=True))
+        text = self.query.text if expr is plan.expr else print_query(expr)
+        found = log_reads(expr, run)
+        loads = [(read, known[read.query]) for read in found]
+        for part in cut_log_steps(run, loads, self.workers, self.sizes):
+            reads = log_reads(expr, part.steps)
+            segments, selected = share_segments(overlapping_segments(reads, [each for _, each in loads]))
+            yield msgspec.structs.replace(
+                self.unit(text, part.steps), turn=part.number, segments=segments, selected=selected
+            )
+
+    def unit(self, text: str, steps: LogSteps) -> LogMetricUnit:
+        return LogMetricUnit(
+            affinity=f"{self.query.request.org}/{LOGS}/metrics",
+            text=text,
+            start_ns=steps.start_ns,
+            step_ns=steps.step_ns,
+            steps=steps.count,
+            segments=(),
+            now_ns=self.query.now_ns if NOW in text else 0,  # else the same unit as a second ago
+            max_series=self.limits.max_series,
         )
 
 

@@ -19,7 +19,7 @@ import msgspec
 from lakerunner_query.coordinator.engine import Cut, Limits, PreparedQuery, Shards, all_at_once, step_count
 from lakerunner_query.coordinator.locate import METRICS, Lookup, RollupLookup, samples_query
 from lakerunner_query.coordinator.merge import SampleMerge, SampleResult
-from lakerunner_query.coordinator.rewriting import Candidates, Rewritten, metric_units, mosaic
+from lakerunner_query.coordinator.rewriting import Candidates, Lists, Rewritten, metric_units, mosaic
 from lakerunner_query.plan.costs import Choice, choices
 from lakerunner_query.plan.promql import Reads, per_series, reads, rollups_for
 from lakerunner_query.plan.rewrite import ActiveRule, AskedText, Guards, steps_of
@@ -36,7 +36,7 @@ from lakerunner_query.protocol.answers import MetricAnswer, ShardAnswer, agree, 
 from lakerunner_query.protocol.units import MetricUnit, RollupRef, ShardUnit, segment_ref, share_segments
 from lakerunner_query.rules.documents import RuleLanguage
 from lakerunner_query.vectors.vector import Steps
-from resources.index.types import Segment
+from resources.index.types import Segment, TierView
 from resources.lake.frequency import rollup_of
 from resources.lake.layout import Signal
 
@@ -125,7 +125,8 @@ def cut_promql(
     if len(units) == 1:
         parts = shard_units(units[0], query.plan.expr, rows_to_read(loads), workers, sizes)
         if parts:
-            return all_at_once(units, Shards(parts, decode_shard, join_shards))
+            shards = Shards(parts, decode_shard, lambda _, found: [join_shards(units[0], found)])
+            return all_at_once(units, shards)
     return all_at_once(units)
 
 
@@ -138,7 +139,13 @@ def rewrite_samples(
         return None
     places = {frozenset(read.matchers): place for place, read in enumerate(plan.reads)}
     raw = [places[case.leaf.body.matchers] for case in found.cases]
-    return Candidates.of(found, Signal.METRICS, plan.steps, raw, request.lookback_ms)
+
+    def whole_only(segments: Lists, tiers: TierView) -> str:
+        """Refuse to mix where rollups are read: they have samples of that name from everywhere."""
+        are_read = _chosen(plan, segments, tiers)
+        return "rollups answer other parts of the query" if any(one.is_read for one in are_read) else ""
+
+    return Candidates.of(found, Signal.METRICS, plan.steps, raw, request.lookback_ms, whole_only)
 
 
 def asked_samples(plan: PromQLPlan, _: PromQLRequest) -> AskedText:
@@ -154,8 +161,11 @@ def _mosaic(
         read = reads(query.plan.expr, steps, query.request.lookback_ms, limits.default_subquery_step_ms)
         return _slices(query, steps, list(zip(read, query.segments, strict=True)), workers, limits, sizes)
 
-    def of_metrics(first: int, behind: int) -> Iterator[MetricUnit]:
-        return metric_units(query.request.org, rewritten, (first, behind), workers, limits)
+    others = list(zip(query.plan.reads, query.segments, strict=True))
+
+    def of_metrics(first: int, behind: int, cases: int) -> Iterator[MetricUnit]:
+        expr, run = rewritten.expr(cases) or query.plan.expr, (first, behind)
+        return metric_units(query.request.org, rewritten, expr, run, workers, limits, others)
 
     return mosaic(rewritten, query.plan.steps.count, of_samples, of_metrics)
 
@@ -263,7 +273,11 @@ def rollups_to_read(query: PromQLQuery) -> tuple[RollupRef, ...]:
 
 
 def compare_rollups(query: PromQLQuery) -> tuple[Choice, ...]:
-    return choices(query.plan.expr, list(zip(query.plan.reads, query.segments, strict=True)), query.tiers)
+    return _chosen(query.plan, query.segments, query.tiers)
+
+
+def _chosen(plan: PromQLPlan, segments: Lists, tiers: TierView) -> tuple[Choice, ...]:
+    return choices(plan.expr, list(zip(plan.reads, segments, strict=True)), tiers)
 
 
 def narrow_rollups(rollups: Sequence[RollupRef], read: Sequence[Reads]) -> tuple[RollupRef, ...]:

@@ -4,6 +4,8 @@ steps 12:00 … 13:00 of sum(rate({app="web"} |= "error" [5m])),  the hour from 
 
   12:00         metrics unit     sum(sum_over_time(errors[5m])) / 300
   12:01 … 13:00 log-metrics unit of the text
+
+Of several leaves each has steps of its own: what no rule serves is read from records beside the others.
 """
 
 from __future__ import annotations
@@ -20,19 +22,21 @@ from lakerunner_query.plan.rewrite import (
     Rewriting,
     Settled,
     bytes_read,
+    cases_in,
     derived_origin,
     runs,
     settle,
     steps_of,
 )
 from lakerunner_query.plan.slices import SampleSliceSizes, cut_steps, overlapping_segments
+from lakerunner_query.promql.lang.ast import Expr
 from lakerunner_query.promql.lang.functions import RESET_CONTEXT_MS
 from lakerunner_query.promql.lang.printer import to_text
 from lakerunner_query.protocol.units import MetricUnit, Unit, share_segments
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import Steps
 from resources.index.rule_types import CoverageQuery
-from resources.index.types import Segment, Snapshot
+from resources.index.types import Segment, Snapshot, TierView
 from resources.lake.layout import Signal
 
 if TYPE_CHECKING:
@@ -42,6 +46,12 @@ NS_PER_MS = 1_000_000
 LOOKBACK_MS, SUBQUERY_STEP_MS = 300_000, 60_000
 SLICE_SIZES = SampleSliceSizes()
 UnitT = TypeVar("UnitT", bound=Unit)
+Lists = Sequence[Sequence[Segment]]
+
+
+def may_be_mixed(_segments: Lists, _tiers: TierView) -> str:
+    """Let leaves be mixed with parts that are read from records."""
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +66,8 @@ class Candidates:
     reads: tuple[Reads, ...] = ()
     """Reads of derived metrics."""
     lookback_ms: int = LOOKBACK_MS
+    whole_only: Callable[[Lists, TierView], str] = may_be_mixed
+    """Return why leaves may not be mixed with other parts; empty: they may."""
 
     @classmethod
     def of(
@@ -65,6 +77,7 @@ class Candidates:
         steps: Steps,
         raw: Sequence[int],
         lookback_ms: int = LOOKBACK_MS,
+        whole_only: Callable[[Lists, TierView], str] = may_be_mixed,
     ) -> Candidates:
         found: dict[tuple[Matcher, ...], Reads] = {}
         for part in rewriting.parts:
@@ -72,12 +85,12 @@ class Candidates:
                 known = found.get(read.matchers, read)
                 from_ms, to_ms = min(known.from_ms, read.from_ms), max(known.to_ms, read.to_ms)
                 found[read.matchers] = Reads(read.matchers, from_ms, to_ms)
-        return cls(rewriting, signal, steps, tuple(raw), tuple(found.values()), lookback_ms)
+        return cls(rewriting, signal, steps, tuple(raw), tuple(found.values()), lookback_ms, whole_only)
 
     def extend(self, lookup: Lookup, org: str) -> Lookup:
         """Ask for the segments of the metrics, and for the hours that their rules do not cover."""
         cases = self.rewriting.cases
-        if not cases or self.rewriting.expr is None:
+        if not cases:
             return lookup
         rules = tuple(dict.fromkeys((case.rule.rule_id, case.rule.version) for case in cases))
         start = min(case.leaf.times.from_ns for case in cases)
@@ -92,7 +105,7 @@ class Candidates:
 
     def settle(self, found: Snapshot) -> tuple[tuple[tuple[Segment, ...], ...], Rewritten]:
         """Return the segments of the query itself, and what becomes of the rewriting."""
-        if self.rewriting.expr is None or not self.rewriting.cases:
+        if not self.rewriting.cases:
             settled = settle(self.rewriting, (), self.steps.count)
             return found.segments, Rewritten(self, settled, ())
         count = len(found.segments) - len(self.reads)
@@ -111,7 +124,8 @@ class Candidates:
             is_made = any(one.origin for one in own[place])
             evidence = Evidence(gaps.get(case.rule.rule_id), sent, derived, is_made)
             cases.append(replace(case, evidence=evidence))
-        settled = settle(self.rewriting, cases, self.steps.count)
+        whole_only = self.whole_only(own, found.tiers)
+        settled = settle(self.rewriting, cases, self.steps.count, whole_only)
         return own, Rewritten(self, settled, mine)
 
 
@@ -126,43 +140,63 @@ class Rewritten:
 
     @property
     def is_used(self) -> bool:
-        return self.settled.expr is not None and bool(self.settled.served.any())
+        return any(self.settled.served)
+
+    @property
+    def served(self) -> int:
+        """Count the steps to which derived metrics contribute."""
+        return sum(1 for cases in self.settled.served if cases)
+
+    @property
+    def all_cases(self) -> int:
+        """Return the bits of all leaves; 0 where one of the query has no rule."""
+        rewriting = self.candidates.rewriting
+        return (1 << len(rewriting.cases)) - 1 if rewriting.is_whole else 0
+
+    def expr(self, cases: int) -> Expr | None:
+        """Return the PromQL expression in which these cases are served; None where there is none."""
+        return self.candidates.rewriting.join(cases_in(cases))
 
     def lines(self) -> Iterator[str]:
         """Describe for each leaf the rule that serves it, or the guard that refuses."""
         yield from (f"rewrite of {one.text()}" for one in self.settled.decisions)
-        if self.settled.expr is not None and self.is_used:
-            served = int(self.settled.served.sum())
-            yield f"rewritten: {to_text(self.settled.expr)}"
-            yield f"steps from derived metrics: {served}, from records: {len(self.settled.served) - served}"
+        if not self.is_used:
+            return
+        served = self.settled.served
+        for cases in sorted({one for one in served if one}, reverse=True):
+            expr, rewriting = self.expr(cases), self.candidates.rewriting
+            parts = [rewriting.parts[case] for case in cases_in(cases)] if expr is None else [expr]
+            yield f"rewritten: {', '.join(map(to_text, parts))}"
+        whole = sum(1 for cases in served if cases and cases == self.all_cases)
+        part = f", in part: {self.served - whole}" if whole < self.served else ""
+        yield f"steps from derived metrics: {whole}{part}, from records: {len(served) - self.served}"
 
 
 def mosaic(
     rewritten: Rewritten | None,
     count: int,
     of_records: Callable[[int, int], Iterable[UnitT]],
-    of_metrics: Callable[[int, int], Iterable[UnitT]],
+    of_metrics: Callable[[int, int, int], Iterable[UnitT]],
 ) -> Iterator[UnitT]:
-    """Yield units in the order of time, of records and of derived metrics by turns."""
+    """Yield units in the order of time, by runs of steps; `of_metrics` is told which cases are served."""
     if rewritten is None or not rewritten.is_used:
         yield from of_records(0, count)
         return
-    for first, behind, is_served in runs(rewritten.settled.served):
-        yield from (of_metrics if is_served else of_records)(first, behind)
+    for first, behind, cases in runs(rewritten.settled.served):
+        yield from of_metrics(first, behind, cases) if cases else of_records(first, behind)
 
 
 def metric_units(
     org: str,
     rewritten: Rewritten,
+    expr: Expr,
     run: tuple[int, int],
     workers: int,
     limits: Limits,
     others: Iterable[tuple[Reads, Sequence[Segment]]] = (),
 ) -> Iterator[MetricUnit]:
     """Yield the units of a run of steps; `others` are selectors of the query that are read as they are."""
-    candidates, expr = rewritten.candidates, rewritten.settled.expr
-    if expr is None:
-        raise ValueError("the query is not rewritten")
+    candidates = rewritten.candidates
     steps = steps_of(candidates.steps, *run)
     known = {read.matchers: each for read, each in others}
     known.update(zip((read.matchers for read in candidates.reads), rewritten.segments, strict=True))

@@ -10,14 +10,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
+import msgspec
 import numpy as np
 
 from lakerunner_query.coordinator.engine import NOTHING_TO_DO, Cut, Limits, PreparedQuery, hour_affinity
 from lakerunner_query.coordinator.locate import Lookup
-from lakerunner_query.coordinator.rewriting import Candidates, metric_units, mosaic
+from lakerunner_query.coordinator.rewriting import Candidates, Rewritten, metric_units, mosaic
 from lakerunner_query.coordinator.trace_cells import cells_of_metrics
 from lakerunner_query.errors import LimitExceededError
-from lakerunner_query.plan.rewrite import ActiveRule, AskedText, Guards
+from lakerunner_query.plan.rewrite import ActiveRule, AskedText, Guards, cases_in, runs
 from lakerunner_query.plan.rewrite_traceql import GUARDS, leaves_of, rewrite_traceql
 from lakerunner_query.plan.traceql import (
     REACH_NS,
@@ -26,6 +27,7 @@ from lakerunner_query.plan.traceql import (
     TracePlan,
     TraceSearchRequest,
     WindowSegments,
+    cut_ids,
     cut_windows,
     deciding_terms,
     is_rare,
@@ -136,9 +138,7 @@ def rewrite_metrics(
 
 
 def asked_metrics(plan: TracePlan, request: TraceMetricsRequest) -> AskedText:
-    """Return the query for the query log; exemplars are read from spans, whatever rules there are."""
-    if request.demands_exemplars:
-        return AskedText(RuleLanguage.TRACEQL, "", ())
+    """Return the query for the query log."""
     return AskedText(RuleLanguage.TRACEQL, print_query(plan.query), tuple(leaves_of(plan.query, request)))
 
 
@@ -148,17 +148,56 @@ def cut_metrics(query: TraceMetricsQuery, workers: int, limits: Limits) -> Cut:
         return Cut(_span_units(query, _windows(query.plan, query, workers)), max(1, workers))
 
     def of_records(first: int, behind: int) -> Iterator[Unit]:
-        request = query.request
-        from_ns = request.from_ns + first * request.step_ns
-        to_ns = request.from_ns + behind * request.step_ns
-        plan = replace(query.plan, start_ns=from_ns, end_ns=to_ns)
-        clamped = (_within(one, from_ns, to_ns) for one in _windows(plan, query, workers))
-        return _span_units(query, clamped)
+        return _span_units(query, _windows_of(query, first, behind, workers))
 
-    def of_metrics(first: int, behind: int) -> Iterator[Unit]:
-        return metric_units(query.request.org, rewritten, (first, behind), workers, limits)
+    def of_metrics(first: int, behind: int, cases: int) -> Iterator[Unit]:
+        expr, functions = rewritten.expr(cases), _left_to_spans(query, rewritten, cases)
+        if expr is not None:
+            yield from metric_units(query.request.org, rewritten, expr, (first, behind), workers, limits)
+        if functions:
+            windows = _windows_of(query, first, behind, workers)
+            yield from _span_units(query, windows, functions=functions)
 
-    return Cut(list(mosaic(rewritten, query.request.steps, of_records, of_metrics)), max(1, workers))
+    units = mosaic(rewritten, query.request.steps, of_records, of_metrics)
+    return Cut(chain(units, _exemplar_units(query, rewritten, workers)), max(1, workers))
+
+
+def _left_to_spans(query: TraceMetricsQuery, rewritten: Rewritten, cases: int) -> tuple[int, ...]:
+    """Return the places of the functions that these cases do not serve."""
+    known = rewritten.candidates.rewriting.cases
+    served = {known[case].leaf.body.number for case in cases_in(cases)}
+    return tuple(sorted({*range(len(metrics_functions(query.plan.query)))} - served))
+
+
+def _windows_of(query: TraceMetricsQuery, first: int, behind: int, workers: int) -> Iterator[WindowSegments]:
+    """Yield the windows of a run of steps."""
+    request = query.request
+    from_ns, to_ns = (request.from_ns + step * request.step_ns for step in (first, behind))
+    plan = replace(query.plan, start_ns=from_ns, end_ns=to_ns)
+    return (_within(one, from_ns, to_ns) for one in _windows(plan, query, workers))
+
+
+def _exemplar_units(query: TraceMetricsQuery, rewritten: Rewritten, workers: int) -> Iterator[Unit]:
+    """Yield units for exemplars of what derived metrics count, in rounds over more and more traces.
+
+    The merge ends the query once it has as many as are wanted. The first round takes a share of every window.
+    """
+    if not query.request.exemplars:
+        return
+    every = {*range(len(metrics_functions(query.plan.query)))}
+    windows = [
+        (part, tuple(sorted(every - {*_left_to_spans(query, rewritten, cases)})))
+        for first, behind, cases in runs(rewritten.settled.served)
+        if cases
+        for part in _windows_of(query, first, behind, workers)
+    ]
+    most, is_first = -(-query.request.exemplars // max(1, len(windows))), True
+    for shares in zip(*(cut_ids(part.window) for part, _ in windows), strict=True):
+        for (part, functions), window in zip(windows, shares, strict=True):
+            for unit in _span_units(query, (replace(part, window=window),), functions=functions):
+                wanted = most if is_first else query.request.exemplars
+                yield msgspec.structs.replace(unit, is_for_exemplars=True, exemplars=wanted)
+        is_first = False
 
 
 def _within(part: WindowSegments, from_ns: int, to_ns: int) -> WindowSegments:
@@ -168,7 +207,9 @@ def _within(part: WindowSegments, from_ns: int, to_ns: int) -> WindowSegments:
     return replace(part, window=replace(window, first_ns=first, behind_ns=behind))
 
 
-def _span_units(query: TraceMetricsQuery, windows: Iterable[WindowSegments]) -> Iterator[Unit]:
+def _span_units(
+    query: TraceMetricsQuery, windows: Iterable[WindowSegments], *, functions: tuple[int, ...] = ()
+) -> Iterator[Unit]:
     request = query.request
     for turn, part in enumerate(windows):
         yield TraceMetricsUnit(
@@ -181,6 +222,7 @@ def _span_units(query: TraceMetricsQuery, windows: Iterable[WindowSegments]) -> 
             steps=request.steps,
             exemplars=request.exemplars,
             turn=turn,
+            functions=functions,
         )
 
 
@@ -283,6 +325,7 @@ class TraceMetrics(Collected):
     request: TraceMetricsRequest | None = None
     nodes: Sequence[MetricsAggregation | MetricsCompare] = ()
     is_full = False
+    """Nothing is missing but exemplars, and there are enough of them."""
     is_small = False
 
     def add(self, answer: TraceMetricsAnswer | MetricAnswer) -> None:
@@ -296,6 +339,11 @@ class TraceMetrics(Collected):
         for merge, groups, cells in zip(self.merges, self.functions, answer.functions, strict=True):
             for one in cells:
                 _merge_cells(groups, merge, one)
+        self.is_full = answer.is_for_exemplars and self._has_enough()
+
+    def _has_enough(self) -> bool:
+        found = sum(len(group.exemplars) for groups in self.functions for group in groups.values())
+        return self.request is not None and found >= self.request.exemplars
 
     def result(self) -> TraceMetrics:
         return self
@@ -304,6 +352,10 @@ class TraceMetrics(Collected):
 def _merge_cells(groups: dict[Named, Group], merge: Merge, cells: TraceCells) -> None:
     counts, values = np.frombuffer(cells.counts, np.int64), np.frombuffer(cells.values, np.float64)
     known = groups.get(cells.labels)
+    if not len(counts):  # exemplars alone, of groups whose cells are known
+        if known is not None:
+            known.exemplars += cells.exemplars
+        return
     if known is None:
         groups[cells.labels] = Group(counts.copy(), values.copy(), list(cells.exemplars))
         return

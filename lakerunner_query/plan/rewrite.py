@@ -10,9 +10,9 @@ before the index, the others once it has said which hours a rule covers and how 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,6 @@ from resources.lake.timecut import HOUR_NS, SECOND_NS
 
 BUCKET_NS = 10 * SECOND_NS
 """Width of the buckets of derived metrics."""
-SHORTEST_RUN = 2
-"""Steps that are worth a unit of their own: one step alone is an instant query, which has another meaning."""
 
 
 def derived_origin(signal: Signal) -> str:
@@ -94,6 +92,8 @@ class Leaf:
     times: LeafTimes
     body: Any = field(hash=False)
     """Normal form of the selection, as the language has it."""
+    above: str = ""
+    """Reason for which what stands above it needs records; empty: it does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +164,11 @@ def of_source(signal: Signal) -> Guard:
         return "" if source is signal else f"it is derived from {source.value}, not from {signal.value}"
 
     return Guard("source", "The rule derives from the signal that the query reads, and is in force.", refuse)
+
+
+def around(demand: str) -> Guard:
+    """Make the guard about what stands above a leaf, as the language found it."""
+    return Guard(WHOLE, demand, lambda case: case.leaf.above)
 
 
 def _outside(case: Case) -> str:
@@ -243,21 +248,58 @@ class Decision:
 
 WHOLE = "expression"
 """Name of the guard about what stands around the leaves."""
-ANOTHER_PART = "another part of the query needs records"
+
+
+class MixedError(Exception):
+    """Part of an expression that PromQL would answer otherwise, or not at all."""
+
+
+def _no_expression(_: Collection[int]) -> Expr | None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
 class Rewriting:
-    """Query whose leaves are read from derived metrics, before the index was asked."""
+    """Query with leaves that are read from derived metrics, before the index was asked."""
 
     decisions: tuple[Decision, ...]
     cases: tuple[Case, ...] = ()
     """Leaves that a rule may serve, with that rule."""
     parts: tuple[Expr, ...] = ()
     """PromQL expression of each of these leaves."""
-    expr: Expr | None = None
-    """PromQL expression that gives the same; None where nothing is rewritten."""
+    join: Callable[[Collection[int]], Expr | None] = field(default=_no_expression, compare=False)
+    """Return the PromQL expression in which so many cases are served; None where PromQL cannot say it."""
     guards: Guards = ()
+    is_whole: bool = False
+    """Every leaf of the query has a rule that may serve it."""
+
+    @property
+    def expr(self) -> Expr | None:
+        """Return the expression in which all are served."""
+        return self.join(range(len(self.cases))) if self.cases else None
+
+    def refused(self, reason: str) -> Rewriting:
+        """Leave the query to records because of what stands around its leaves."""
+        found = (replace(one, guard=WHOLE, reason=reason) if one.is_served else one for one in self.decisions)
+        return Rewriting(tuple(found))
+
+
+def match_rules(
+    leaves: Sequence[Leaf], rules: Sequence[ActiveRule], body: Callable[[DerivedMetric], Any], guards: Guards
+) -> Rewriting | None:
+    """Find a rule for each leaf; None where there is nothing to decide.
+
+    A leaf that stands in two places is served in both or in none.
+    """
+    known = [(rule, body(rule.metric)) for rule in rules]
+    if not leaves or not known:
+        return None
+    above = {leaf.node: leaf.above for leaf in leaves if leaf.above}
+    leaves = list(dict.fromkeys(replace(leaf, above=above.get(leaf.node, "")) for leaf in leaves))
+    found = [choose(leaf, (Case(leaf, rule, form) for rule, form in known), guards) for leaf in leaves]
+    cases = tuple(case for _, case in found if case is not None)
+    decisions = tuple(dict.fromkeys(decision for decision, _ in found))
+    return Rewriting(decisions, cases, guards=guards, is_whole=len(cases) == len(leaves))
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,9 +307,8 @@ class Settled:
     """Rewriting after the index was asked."""
 
     decisions: tuple[Decision, ...]
-    expr: Expr | None
-    served: Flags = field(hash=False, compare=False)
-    """Steps that are answered by `expr`."""
+    served: Served
+    """Cases that answer each step."""
 
 
 def choose(leaf: Leaf, cases: Iterable[Case], guards: Guards) -> tuple[Decision, Case | None]:
@@ -290,63 +331,86 @@ def choose(leaf: Leaf, cases: Iterable[Case], guards: Guards) -> tuple[Decision,
     return Decision(leaf.text, chosen.metric.metric), chosen
 
 
-def left_to_records(decision: Decision) -> Decision:
-    """Return the decision where another part of the query cannot be served."""
-    if not decision.is_served:
-        return decision
-    return Decision(decision.leaf, decision.metric, WHOLE, ANOTHER_PART)
+def settle(rewriting: Rewriting, cases: Sequence[Case], steps: int, whole_only: str = "") -> Settled:
+    """Decide by the answers of the index, for each leaf and step.
 
-
-def settle(rewriting: Rewriting, cases: Sequence[Case], steps: int) -> Settled:
-    """Decide by the answers of the index; all leaves are served at a step, or none."""
-    nothing = np.zeros(steps, np.bool_)
+    `whole_only` says why a step is answered by rules alone or not at all; empty: leaves may be mixed.
+    """
     decisions = {one.leaf: one for one in rewriting.decisions}
-    served = np.ones(steps, np.bool_)
+    served = np.ones((len(cases), steps), np.bool_)
     is_covering = any(guard.name == COVERAGE.name for guard in rewriting.guards)
-    for case in cases:
+    for number, case in enumerate(cases):
         guard, reason = refusal(case, rewriting.guards, late=True)
         if guard:
             decisions[case.leaf.text] = Decision(case.leaf.text, case.metric.metric, guard, reason)
-            served = nothing
+            served[number] = False
         elif is_covering and case.evidence is not None and case.evidence.gaps:
-            served = served & covered_steps(case.leaf.times, case.evidence.gaps)
+            served[number] = covered_steps(case.leaf.times, case.evidence.gaps)
+    if whole_only:
+        served &= served.all(axis=0) & rewriting.is_whole
+        for case, row in zip(cases, served, strict=True):
+            if decisions[case.leaf.text].is_served and not row.any():
+                decisions[case.leaf.text] = replace(decisions[case.leaf.text], guard=WHOLE, reason=whole_only)
     told = tuple(decisions[one.leaf] for one in rewriting.decisions)
-    if rewriting.expr is None or not cases:
-        return Settled(told, None, nothing)
-    return Settled(told, rewriting.expr, without_short_runs(served))
+    return Settled(told, without_short_runs(served_cases(served)))
 
 
-def runs(served: Flags) -> Iterator[tuple[int, int, bool]]:
-    """Yield runs of steps that are answered alike: first, behind the last, and if they are served.
+Served = tuple[int, ...]
+"""Cases that answer a step, as bits: bit n stands for the case n; 0: records do."""
 
-    >>> list(runs(np.array([True, True, False])))
-    [(0, 2, True), (2, 3, False)]
+
+def served_cases(flags: Flags) -> Served:
+    """Return the bits of each step.
+
+    >>> served_cases(np.array([[True, False], [True, True]]))
+    (3, 2)
     """
-    edges = [0, *(np.flatnonzero(served[1:] != served[:-1]) + 1).tolist(), len(served)]
-    for first, behind in pairwise(edges):
-        yield first, behind, bool(served[first])
+    found = [0] * flags.shape[1]
+    for number, row in enumerate(flags):
+        for step in np.flatnonzero(row).tolist():
+            found[step] |= 1 << number
+    return tuple(found)
 
 
-def without_short_runs(served: Flags) -> Flags:
-    """Leave steps to records where a run would have a single one, unless the query has no more.
+def cases_in(served: int) -> list[int]:
+    """Return the numbers of the cases.
 
-    >>> without_short_runs(np.array([True, False, True, True, True])).tolist()
-    [False, False, True, True, True]
-    >>> without_short_runs(np.array([True, True, True, False])).tolist()
-    [True, True, False, False]
+    >>> cases_in(5)
+    [0, 2]
     """
-    if len(served) == 1:
-        return served
-    found = served.copy()
-    for first, behind, is_served in runs(served):
-        if is_served and behind - first < SHORTEST_RUN:
-            found[first:behind] = False
-    for first, behind, is_served in list(runs(found)):
-        if not is_served and behind - first < SHORTEST_RUN:
-            # one more step of records, from the neighbour that is served
-            found[first - 1 if first else behind] = False
-    again = [behind - first for first, behind, _ in runs(found)]
-    return found if min(again) >= SHORTEST_RUN else np.zeros(len(served), np.bool_)
+    return [number for number in range(served.bit_length()) if served >> number & 1]
+
+
+def runs(served: Served) -> Iterator[tuple[int, int, int]]:
+    """Yield runs of steps that are answered alike: first, behind the last, and the cases that do.
+
+    >>> list(runs((1, 1, 0)))
+    [(0, 2, 1), (2, 3, 0)]
+    """
+    first = 0
+    for cases, steps in groupby(served):
+        behind = first + sum(1 for _ in steps)
+        yield first, behind, cases
+        first = behind
+
+
+def without_short_runs(served: Served) -> Served:
+    """Leave more to records where a run would have a single step, unless the query has no more.
+
+    >>> without_short_runs((1, 0, 1, 1, 1)), without_short_runs((3, 1, 1, 2))
+    ((0, 0, 1, 1, 1), (1, 1, 0, 0))
+    """
+    found, place = list(served), 0
+    while len(found) > 1 and place < len(found):
+        is_first = place == 0 or found[place - 1] != found[place]
+        is_last = place == len(found) - 1 or found[place + 1] != found[place]
+        if is_first and is_last:
+            near = place - 1 if place else 1
+            found[place] = found[near] = found[place] & found[near]
+            place = max(0, near - 1)
+        else:
+            place += 1
+    return tuple(found)
 
 
 def bytes_read(segments: Iterable[Segment], from_ns: int, to_ns: int) -> float:
@@ -371,6 +435,12 @@ def implied(wanted: Matcher, given: Iterable[Matcher]) -> bool:
             if wanted.op is MatchOp.NOT_EQUAL and not wanted.value and refuses_empty(one):
                 return True
     return False
+
+
+def lost_labels(names: Iterable[str], case: Case) -> str:
+    """Say which labels the rule does not keep; nothing where it keeps all."""
+    lost = sorted({*names} - {*case.metric.keep})
+    return f"the rule does not keep {', '.join(lost)}" if lost else ""
 
 
 def refuses_empty(matcher: Matcher) -> bool:

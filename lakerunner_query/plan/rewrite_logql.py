@@ -4,22 +4,24 @@
     ->  (sum by (service_name) (sum_over_time(errors{service_name="web"}[5m])) / 300) > 1
 
 Windows are left-open in both languages, and the buckets of a derived metric are, too. What stands around the
-leaves has to mean the same in both; anything else leaves the whole query to records.
+leaves has to mean the same in both, else PromQL brings the leaves alone, and LogQL is evaluated over them and
+over the parts that need records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from lakerunner_query.errors import QueryError
 from lakerunner_query.logql.lang import parser
-from lakerunner_query.logql.lang.aggregations import RANGE
+from lakerunner_query.logql.lang.aggregations import RANGE, VECTOR
 from lakerunner_query.logql.lang.ast import (
     Binary,
     Grouping,
     LabelMatch,
+    LabelReplace,
     Literal,
     LogQuery,
     LogRange,
@@ -45,26 +47,26 @@ from lakerunner_query.logql.metrics.demand import pushed_grouping
 from lakerunner_query.plan.rewrite import (
     COST,
     COVERAGE,
-    WHOLE,
     WINDOW,
     ActiveRule,
     Case,
-    Decision,
     Guard,
     Guards,
     Leaf,
     LeafTimes,
+    MixedError,
     Rewriting,
-    choose,
+    around,
     implied,
-    left_to_records,
+    lost_labels,
+    match_rules,
     of_source,
     refuses_empty,
 )
 from lakerunner_query.plan.rewrite_promql_parts import Formula, number, operation, vector_of
 from lakerunner_query.promql.lang.ast import Aggregate, Expr
 from lakerunner_query.promql.lang.functions import GREATEST, LEAST, TOTAL
-from lakerunner_query.rules.documents import LINE_BYTES, Form
+from lakerunner_query.rules.documents import LINE_BYTES, DerivedMetric, Form
 from lakerunner_query.syntax import Matcher
 from resources.lake.layout import Signal
 
@@ -84,6 +86,9 @@ FORMULAS: Mapping[tuple[str, bool], Formula] = {
 """Aggregations over time, of lines or of numbers, by what a derived metric has to give."""
 AROUND = frozenset({"sum", "min", "max", "avg", "count"})
 """Aggregations over series that mean the same in both languages."""
+BY_ORDER = frozenset({"topk", "bottomk", "approx_topk", "sort", "sort_desc"})
+"""Aggregations that compare series with each other, by the last digit."""
+EXTREMES = frozenset({"min_over_time", "max_over_time"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +106,8 @@ class Selection:
         return self.form.last.matches | (filters_of(self.unwrap.filters).matches if self.unwrap else set())
 
 
-def _rule_selection(case_rule: ActiveRule) -> Selection | None:
-    return _selection_of(case_rule.metric.select, case_rule.metric.value)
+def _rule_selection(metric: DerivedMetric) -> Selection | None:
+    return _selection_of(metric.select, metric.value)
 
 
 @lru_cache(1024)
@@ -187,9 +192,8 @@ def _other_grouping(case: Case) -> str:
     by = case.leaf.by
     if by is None:
         return "all labels are shown: only groups by named labels can be answered"
-    lost = sorted({*by} - {*case.metric.keep})
-    if lost:
-        return f"the rule does not keep {', '.join(lost)}"
+    if lost := lost_labels(by, case):
+        return lost
     if leaf.unwrap is not None and leaf.unwrap.label in by:
         return f"{leaf.unwrap.label} is unwrapped"
     return ""
@@ -236,68 +240,116 @@ GUARDS: Guards = (
         "function", "The aggregation follows from counts, sums, minima and maxima that the rule keeps.",
         _other_function,
     ),
+    around("No sums of fractions are sorted or ranked: their last digits decide."),
     WINDOW,
     COVERAGE,
     COST,
 )  # fmt: skip
 
 
-class MixedError(Exception):
-    """Part of an expression that PromQL would answer otherwise."""
-
-
 def rewrite_logql(
     expr: SampleExpr, steps: LogSteps, rules: Sequence[ActiveRule], guards: Guards = GUARDS
 ) -> Rewriting | None:
     """Find the rules that may serve the leaves; None where there is nothing to decide."""
-    leaves = list(dict.fromkeys(leaves_of(expr, steps)))
-    known = [(rule, _rule_selection(rule)) for rule in rules]
-    if not leaves or not known:
+    found = match_rules(list(leaves_of(expr, steps)), rules, _rule_selection, guards)
+    if found is None:
         return None
-    found = [choose(leaf, (Case(leaf, rule, body) for rule, body in known), guards) for leaf in leaves]
-    decisions = tuple(decision for decision, _ in found)
-    cases = tuple(case for _, case in found if case is not None)
-    if len(cases) < len(leaves):
-        return Rewriting(tuple(left_to_records(one) for one in decisions))
-    try:
-        parts = {case.leaf.node: _from_rule(case) for case in cases}
-        rewritten = _translate(expr, parts)
-    except MixedError as error:
-        return Rewriting(tuple(Decision(one.leaf, one.metric, WHOLE, str(error)) for one in decisions))
-    return Rewriting(decisions, cases, tuple(parts.values()), rewritten, guards)
+    cases, parts = found.cases, tuple(map(_from_rule, found.cases))
+
+    def join(served: Collection[int]) -> Expr | None:
+        try:
+            return _translate(expr, {cases[place].leaf.node: parts[place] for place in served})
+        except MixedError:
+            return None
+
+    return replace(found, parts=parts, join=join)
 
 
-def leaves_of(expr: SampleExpr, steps: LogSteps) -> Iterator[Leaf]:
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Part of an expression that is answered by itself: a leaf, or as much around none as there is."""
+
+    node: SampleExpr
+    case: int | None
+    """Case of the leaf; None: it is read from records."""
+
+
+def pieces_of(expr: SampleExpr, cases: Sequence[Case]) -> list[Piece]:
+    """Cut an expression into leaves that rules may serve, and the largest other parts.
+
+        topk(2, errors) / on (a) sum by (a) (x)   ->   errors of the case 0, and sum by (a) (x) of records
+
+    Below what sorts or ranks the other parts are windows of lines, whose series are ordered by their labels.
+    """
+    known = {case.leaf.node: number for number, case in enumerate(cases)}
+    by_order = any(isinstance(one, VectorAggregation) and VECTOR[one.op].orders for one in _all(expr))
+    return list(dict.fromkeys(_pieces(expr, known, by_order=by_order)))
+
+
+def _pieces(expr: SampleExpr, known: Mapping[SampleExpr, int], *, by_order: bool) -> Iterator[Piece]:
+    if expr in known:
+        yield Piece(expr, known[expr])
+        return
+    parts = list(_all(expr))
+    if not any(isinstance(one, RangeAggregation) for one in parts):
+        return
+    is_window = isinstance(expr, RangeAggregation) or (
+        isinstance(expr, VectorAggregation) and pushed_grouping(expr) is not None
+    )
+    if is_window or not (by_order or any(one in known for one in parts)):
+        yield Piece(expr, None)
+        return
+    by_order = by_order or (isinstance(expr, VectorAggregation) and expr.op in BY_ORDER)
+    for child in _children(expr):
+        yield from _pieces(child, known, by_order=by_order)
+
+
+def _all(expr: SampleExpr) -> Iterator[SampleExpr]:
+    yield expr
+    for child in _children(expr):
+        yield from _all(child)
+
+
+def _children(expr: SampleExpr) -> tuple[SampleExpr, ...]:
+    match expr:
+        case Binary(left=left, right=right):
+            return left, right
+        case VectorAggregation(expr=inner) | LabelReplace(expr=inner):
+            return (inner,)
+        case _:
+            return ()
+
+
+def leaves_of(expr: SampleExpr, steps: LogSteps, above: str = "") -> Iterator[Leaf]:
     """Yield the aggregations over windows of one selection."""
     match expr:
         case RangeAggregation():
-            yield _leaf(expr, expr, expr.grouping, steps)
+            yield _leaf(expr, expr, expr.grouping, steps, above)
         case VectorAggregation(expr=RangeAggregation() as below) if pushed_grouping(expr) is not None:
-            yield _leaf(expr, below, pushed_grouping(expr), steps)
+            yield _leaf(expr, below, pushed_grouping(expr), steps, above)
         case VectorAggregation(expr=RangeAggregation() as below) if _is_sum_of(expr, below):
-            yield _leaf(expr, below, expr.grouping or Grouping(()), steps)
-        case Binary(left=left, right=right):
-            yield from leaves_of(left, steps)
-            yield from leaves_of(right, steps)
-        case VectorAggregation(expr=inner):
-            yield from leaves_of(inner, steps)
-        case Literal() | VectorOf():
-            return
+            yield _leaf(expr, below, expr.grouping or Grouping(()), steps, above)
+        case VectorAggregation(op=op, expr=inner) if op in BY_ORDER:
+            yield from leaves_of(inner, steps, above or op)
         case _:
-            yield from leaves_of(expr.expr, steps)
+            for child in _children(expr):
+                yield from leaves_of(child, steps, above)
 
 
 def _is_sum_of(expr: VectorAggregation, below: RangeAggregation) -> bool:
     return below.grouping is None and RANGE[below.op].merged_by == expr.op
 
 
-def _leaf(whole: SampleExpr, inner: RangeAggregation, grouping: Grouping | None, steps: LogSteps) -> Leaf:
+def _leaf(
+    whole: SampleExpr, inner: RangeAggregation, grouping: Grouping | None, steps: LogSteps, above: str
+) -> Leaf:
     ranged: LogRange = inner.range
+    is_exact = ranged.unwrap is None or inner.op in EXTREMES
+    reason = f"{above} compares sums of numbers, whose last digits may differ" if above else ""
     by = None if grouping is None or grouping.without else grouping.labels
     times = LeafTimes(steps.start_ns, steps.step_ns, steps.count, ranged.range_ns, ranged.offset_ns)
-    return Leaf(
-        print_query(whole), whole, inner.op, by, times, Selection(normal_form(ranged.query), ranged.unwrap)
-    )
+    body = Selection(normal_form(ranged.query), ranged.unwrap)
+    return Leaf(print_query(whole), whole, inner.op, by, times, body, "" if is_exact else reason)
 
 
 def _translate(expr: SampleExpr, parts: Mapping[SampleExpr, Expr]) -> Expr:
@@ -315,12 +367,8 @@ def _translate(expr: SampleExpr, parts: Mapping[SampleExpr, Expr]) -> Expr:
             return number(value)
         case VectorOf(value=value):
             return vector_of(value)
-        case Binary():
-            raise MixedError("operators with on, ignoring or group are answered from records")
-        case VectorAggregation():
-            raise MixedError(f"{expr.op} is answered from records")
         case _:
-            raise MixedError("label_replace is answered from records")
+            raise MixedError(print_query(expr))
 
 
 def _from_rule(case: Case) -> Expr:

@@ -4,32 +4,31 @@
     ->  sum by (job) (sum_over_time(load{job="node"}[5m])) / 2
 
 A leaf is an aggregation of a window function that gives the same over series and over parts of a window.
-Everything that reads samples has to be such a leaf, else the whole query is answered from samples.
+Other parts of the query read samples, beside the leaves that are served.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from lakerunner_query.errors import QueryError
 from lakerunner_query.plan.rewrite import (
     COST,
     COVERAGE,
-    WHOLE,
     WINDOW,
     ActiveRule,
     Case,
-    Decision,
     Guard,
     Guards,
     Leaf,
     LeafTimes,
     Rewriting,
-    choose,
+    around,
     implied,
-    left_to_records,
+    lost_labels,
+    match_rules,
     of_source,
 )
 from lakerunner_query.plan.rewrite_promql_parts import Formula
@@ -39,17 +38,15 @@ from lakerunner_query.promql.lang.ast import (
     Call,
     Expr,
     Matrix,
-    Number,
     Paren,
     Reach,
     Selector,
-    Text,
     Unary,
     children,
+    walk,
     with_children,
 )
 from lakerunner_query.promql.lang.functions import (
-    AGGREGATIONS,
     FUNCTIONS,
     GREATEST,
     LEAST,
@@ -72,6 +69,8 @@ FORMULAS: Mapping[MergedWindow, Formula] = {
     LEAST: Formula(LEAST, Form.MIN),
     GREATEST: Formula(GREATEST, Form.MAX),
 }
+BY_ORDER = frozenset({"topk", "bottomk", "limitk", "count_values"})
+"""Aggregations that choose between equal series by their order, or look at the last digit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +111,7 @@ def _other_matchers(case: Case) -> str:
 def _other_grouping(case: Case) -> str:
     if case.leaf.by is None:
         return "without keeps labels that the rule may not keep"
-    lost = sorted({*case.leaf.by} - {*case.metric.keep})
-    return f"the rule does not keep {', '.join(lost)}" if lost else ""
+    return lost_labels(case.leaf.by, case)
 
 
 def _other_function(case: Case) -> str:
@@ -136,6 +134,7 @@ GUARDS: Guards = (
     ),
     Guard("grouping", "Groups are by kept labels, not `without` some.", _other_grouping),
     Guard("function", "The rule has the value `sample`, unless samples are only counted.", _other_function),
+    around("No function above the leaf depends on the order of series, or looks at samples."),
     WINDOW,
     Guard("made", "No sample that the query reads was made by a rule.", _is_made, is_late=True),
     COVERAGE,
@@ -143,40 +142,53 @@ GUARDS: Guards = (
 )  # fmt: skip
 
 
-class MixedError(Exception):
-    """Part of an expression that reads samples, or that depends on the order of series."""
-
-
 def rewrite_promql(
     expr: Expr, steps: Steps, rules: Sequence[ActiveRule], guards: Guards = GUARDS
 ) -> Rewriting | None:
     """Find the rules that may serve the leaves of a bound expression; None where it has none."""
-    leaves = list(dict.fromkeys(leaves_of(expr, steps)))
-    known = [(rule, _samples_of(rule.metric)) for rule in rules]
-    if not leaves or not known:
-        return None
-    found = [choose(leaf, (Case(leaf, rule, body) for rule, body in known), guards) for leaf in leaves]
-    decisions = tuple(decision for decision, _ in found)
-    cases = tuple(case for _, case in found if case is not None)
-    if len(cases) < len(leaves):
-        return Rewriting(tuple(map(left_to_records, decisions)))
-    parts = {case.leaf.node: _from_rule(case) for case in cases}
-    try:
-        rewritten = _replace(expr, parts)
-    except MixedError as error:
-        return Rewriting(tuple(Decision(one.leaf, one.metric, WHOLE, str(error)) for one in decisions))
-    return Rewriting(decisions, cases, tuple(parts.values()), rewritten, guards)
+    found = match_rules(list(leaves_of(expr, steps)), rules, _samples_of, guards)
+    if found is None or not found.cases:
+        return found
+    cases, parts = found.cases, tuple(map(_from_rule, found.cases))
+
+    def join(served: Collection[int]) -> Expr:
+        return _with_parts(expr, {cases[place].leaf.node: parts[place] for place in served})
+
+    derived = {matchers for part in parts for matchers in _selections(part)}
+    if derived & _selections(expr):
+        return found.refused("it reads the derived metric by its name, too")
+    return replace(found, parts=parts, join=join, is_whole=_selections(join(range(len(cases)))) <= derived)
 
 
-def leaves_of(expr: Expr, steps: Steps) -> Iterator[Leaf]:
+def _selections(expr: Expr) -> set[tuple[Matcher, ...]]:
+    return {one.matchers for one in walk(expr) if isinstance(one, Selector)}
+
+
+def leaves_of(expr: Expr, steps: Steps, above: str = "") -> Iterator[Leaf]:
     """Yield the aggregations that rules over metrics can answer."""
     found = _leaf(expr, steps)
     if found is not None:
-        yield found
+        yield replace(found, above=above)
         return
     if isinstance(expr, Binary | Paren | Unary | Aggregate | Call):
         for child in children(expr):
-            yield from leaves_of(child, steps)
+            yield from leaves_of(child, steps, above or _objection(expr))
+
+
+def _objection(expr: Expr) -> str:
+    """Say why what stands below needs samples; nothing where it need not."""
+    match expr:
+        case Aggregate(op=op) if op in BY_ORDER:
+            return f"{op} depends on the order of series"
+        case Call(function=name) if FUNCTIONS[name].orders_answer:
+            return f"{name} depends on the order of series"
+        case Call(function=name) if (
+            FUNCTIONS[name].sharding is not Sharding.BY_ARGUMENT
+            or FUNCTIONS[name].syntax.label_selector is not None
+        ):
+            return f"{name} is answered from samples"
+        case _:
+            return ""
 
 
 def _leaf(expr: Expr, steps: Steps) -> Leaf | None:
@@ -209,29 +221,13 @@ def _bare(expr: Expr) -> Expr:
     return expr
 
 
-def _replace(expr: Expr, parts: Mapping[Expr, Expr]) -> Expr:
+def _with_parts(expr: Expr, parts: Mapping[Expr, Expr]) -> Expr:
     """Put the parts in the place of the leaves."""
     if expr in parts:
         return parts[expr]
-    match expr:
-        case Number() | Text():
-            return expr
-        case Aggregate(op=op) if AGGREGATIONS[op].parameter is not None:
-            raise MixedError(f"{op} depends on the order of series")
-        case Call(function=name) if not _is_plain(name):
-            raise MixedError(f"{name} is answered from samples")
-        case Binary() | Paren() | Unary() | Aggregate() | Call():
-            return with_children(expr, [_replace(child, parts) for child in children(expr)])
-        case _:
-            shown = to_text(Selector("", expr.matchers)) if isinstance(expr, Selector) else to_text(expr)
-            raise MixedError(f"{shown} needs samples")
-
-
-def _is_plain(name: str) -> bool:
-    row = FUNCTIONS[name]
-    return (
-        row.sharding is Sharding.BY_ARGUMENT and not row.orders_answer and row.syntax.label_selector is None
-    )
+    if not isinstance(expr, Binary | Paren | Unary | Aggregate | Call):
+        return expr
+    return with_children(expr, [_with_parts(one, parts) for one in children(expr)])
 
 
 def _from_rule(case: Case) -> Expr:

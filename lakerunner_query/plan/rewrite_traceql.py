@@ -9,8 +9,8 @@ functions of a query; the label `__part__` tells them apart. What stands above t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from re import compile as pattern_of
 
@@ -21,14 +21,12 @@ from lakerunner_query.plan.rewrite import (
     WINDOW,
     ActiveRule,
     Case,
-    Decision,
     Guard,
     Guards,
     Leaf,
     LeafTimes,
     Rewriting,
-    choose,
-    left_to_records,
+    match_rules,
     of_source,
 )
 from lakerunner_query.plan.rewrite_promql_parts import Formula, labelled, operation
@@ -80,7 +78,8 @@ class Spans:
     operand: Field | None = None
     merge: Merge | None = Merge.SUM
     by: tuple[Field, ...] = ()
-    demands_exemplars: bool = False
+    number: int = 0
+    """Place of the function among those of the query."""
 
 
 def label_name(field: Field) -> str:
@@ -171,11 +170,6 @@ def _other_function(case: Case) -> str:
     return f"the rule does not measure {field_text(leaf.operand)}"
 
 
-def _exemplars(case: Case) -> str:
-    leaf, _ = _both(case)
-    return "it asks for exemplars, which derived metrics have not" if leaf.demands_exemplars else ""
-
-
 GUARDS: Guards = (
     of_source(Signal.TRACES),
     Guard(
@@ -190,7 +184,6 @@ GUARDS: Guards = (
         "function", "The function follows from counts, sums, minima and maxima that the rule keeps.",
         _other_function,
     ),
-    Guard("exemplars", "The request names no number of exemplars.", _exemplars),
     WINDOW,
     COVERAGE,
     COST,
@@ -201,45 +194,37 @@ def rewrite_traceql(
     query: Query, request: TraceMetricsRequest, rules: Sequence[ActiveRule], guards: Guards = GUARDS
 ) -> Rewriting | None:
     """Find the rules that may serve the functions; None where there is nothing to decide."""
-    leaves = leaves_of(query, request)
-    known = [(rule, _spans_of(rule.metric)) for rule in rules]
-    if not leaves or not known:
+    found = match_rules(leaves_of(query, request), rules, _spans_of, guards)
+    if found is None:
         return None
-    found = [choose(leaf, (Case(leaf, rule, body) for rule, body in known), guards) for leaf in leaves]
-    decisions = tuple(decision for decision, _ in found)
-    cases = tuple(case for _, case in found if case is not None)
-    if len(cases) < len(leaves):
-        return Rewriting(tuple(left_to_records(one) for one in decisions))
-    parts = tuple(_parts(case, number) for number, case in enumerate(cases))
-    return Rewriting(_distinct(decisions), cases, parts, reduce(_union, parts), guards)
+    parts = tuple(map(_parts, found.cases))
+
+    def join(served: Collection[int]) -> Expr | None:
+        return reduce(_union, (parts[place] for place in served)) if served else None
+
+    return replace(found, parts=parts, join=join)
 
 
 def leaves_of(query: Query, request: TraceMetricsRequest) -> list[Leaf]:
     """Return the functions of a query."""
-    return [_leaf(node, request) for node in metrics_functions(query)]
+    return [_leaf(node, number, request) for number, node in enumerate(metrics_functions(query))]
 
 
-def _distinct(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
-    return tuple(dict.fromkeys(decisions))
-
-
-def _leaf(node: MetricsAggregation | MetricsCompare, request: TraceMetricsRequest) -> Leaf:
+def _leaf(node: MetricsAggregation | MetricsCompare, number: int, request: TraceMetricsRequest) -> Leaf:
     times = LeafTimes(request.start_ns, request.step_ns, request.steps, request.step_ns)
-    text = print_node(node)
+    conditions, text = span_conditions(node.pipeline), print_node(node)
     if isinstance(node, MetricsCompare):
-        body = Spans(
-            span_conditions(node.pipeline), merge=Merge.BY_VALUE, demands_exemplars=request.demands_exemplars
-        )
+        body = Spans(conditions, merge=Merge.BY_VALUE, number=number)
         return Leaf(text, node, "compare", (), times, body)
     merge = METRICS_FUNCTIONS[node.function].merge
-    conditions = span_conditions(node.pipeline)
-    body = Spans(conditions, node.operand, merge, node.by, request.demands_exemplars)
+    body = Spans(conditions, node.operand, merge, node.by, number)
     return Leaf(text, node, node.function, tuple(map(label_name, node.by)), times, body)
 
 
-def _parts(case: Case, number: int) -> Expr:
+def _parts(case: Case) -> Expr:
     """Return the expression that brings the cells of one function."""
     leaf, rule = _both(case)
+    number = leaf.number
     more = (leaf.conditions or frozenset()) - (rule.conditions or frozenset())
     extra = [matcher for one in sorted(more, key=print_node) for matcher in _matchers_of(one)]
     counts = labelled(Formula(TOTAL, Form.COUNT).over(case, extra), PART, f"{number} {COUNTS}")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from lakerunner_query.errors import QueryError
 from lakerunner_query.plan.drafts import DIALECTS, PHASE_NS, Dialect, Readable
-from lakerunner_query.plan.rewrite import ANOTHER_PART, ActiveRule, Leaf
+from lakerunner_query.plan.rewrite import ActiveRule, Leaf
 from lakerunner_query.rules.derived import faults_of
 from lakerunner_query.rules.documents import DerivedMetric, RuleLanguage
 from resources.index.query_log import AskedQuery
@@ -113,7 +113,7 @@ def suggest(
     for case in waiting:
         if not case.reason:
             found = case.readable.rewrite(rules)
-            served = found.cases if found is not None and found.expr is not None else ()
+            served = found.cases if found is not None and found.is_whole else ()
             case.served_by = tuple(dict.fromkeys(each.metric.metric for each in served))
     proposals = _worth_it(waiting, drafts, most_series)
     unserved = [
@@ -145,7 +145,7 @@ def _reads(case: _Case, metrics: Collection[str]) -> bool:
 
 def _is_served(case: _Case, rules: Sequence[ActiveRule]) -> bool:
     found = case.readable.rewrite(rules)
-    return found is not None and found.expr is not None
+    return found is not None and found.is_whole
 
 
 def _obstacle(case: _Case, existing: Sequence[ActiveRule], made: Collection[str]) -> str:
@@ -156,10 +156,10 @@ def _obstacle(case: _Case, existing: Sequence[ActiveRule], made: Collection[str]
     if fault := next(filter(None, map(_fault, own)), ""):
         return fault
     found = case.readable.rewrite([*existing, *_active(own)])
-    if found is not None and found.expr is not None:
+    if found is not None and found.is_whole:
         return ""
     decisions = found.decisions if found is not None else ()
-    refused = [f"{one.guard}: {one.reason}" for one in decisions if one.guard and one.reason != ANOTHER_PART]
+    refused = [f"{one.guard}: {one.reason}" for one in decisions if one.guard]
     return next(iter(refused), "no rule can serve it")
 
 
@@ -192,7 +192,7 @@ def _fits(member: tuple[_Case, Leaf], draft: DerivedMetric) -> bool:
     case, leaf = member
     found = case.readable.rewrite(_active([draft]))
     decisions = found.decisions if found is not None else ()
-    return any(one.leaf == leaf.text and one.reason in {"", ANOTHER_PART} for one in decisions)
+    return any(one.leaf == leaf.text and not one.guard for one in decisions)
 
 
 def _fault(metric: DerivedMetric) -> str:

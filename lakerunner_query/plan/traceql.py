@@ -12,7 +12,8 @@ for the newest traces begins with small windows, each twice as large as the one 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from lakerunner_query.plan.trace_demands import Terms, deciding_span, index_terms, names_rare_text
 from lakerunner_query.traceql.lang.ast import Query
@@ -57,8 +58,6 @@ class TraceMetricsRequest:
     timeout_s: float = 0.0
     rewrite: bool = True
     """Derived metrics may answer the query."""
-    demands_exemplars: bool = False
-    """The caller named a number of exemplars, which only spans can give."""
 
     @property
     def from_ns(self) -> int:
@@ -161,6 +160,26 @@ def cut_windows(
                 yield from _parts(since, until, inside, places, rows, workers)
 
 
+SHARES = (64, 16, 4, 1)
+"""Parts of all trace ids, the first, that are looked through for exemplars until there are enough."""
+
+
+def cut_ids(window: TraceWindow) -> Iterator[TraceWindow]:
+    """Yield a window in ranges of trace ids, each larger than the one before.
+
+    Ids are random: a range of them is a sample of all traces, and few row groups of each segment.
+    """
+    low = int.from_bytes(window.least[:8], "big")
+    high = int.from_bytes(window.above[:8], "big") if window.above else 1 << 64
+    bounds = [low, *(low + (high - low) // share for share in SHARES)]
+    for since, until in pairwise(bounds):
+        yield replace(window, least=_bytes_of(since), above=_bytes_of(until) if until < 1 << 64 else b"")
+
+
+def _bytes_of(number: int) -> bytes:
+    return number.to_bytes(8, "big") + bytes(8) if number else b""
+
+
 def _growing(
     begin: int, behind: int, segments: Sequence[Segment], rows: int, growth: int
 ) -> Iterator[tuple[int, int]]:
@@ -203,4 +222,4 @@ def _joined(hours: Sequence[int], segments: Sequence[Segment]) -> Iterator[tuple
 
 
 def _bound(number: int, parts: int) -> bytes:
-    return ((number << 64) // parts).to_bytes(8, "big") + bytes(8)
+    return _bytes_of((number << 64) // parts)

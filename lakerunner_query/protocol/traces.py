@@ -87,6 +87,8 @@ class TraceMetricsAnswer(msgspec.Struct, frozen=True):
 
     functions: tuple[tuple[TraceCells, ...], ...] = ()
     spans_read: int = 0
+    is_for_exemplars: bool = False
+    """Its cells have exemplars and nothing else."""
     report: UnitReport = UnitReport()
 
 

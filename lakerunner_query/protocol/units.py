@@ -53,6 +53,13 @@ class LogUnit(msgspec.Struct, frozen=True, tag="logs"):
     """Value of `now` in templates, the same for the whole query."""
 
 
+class GivenPart(msgspec.Struct, frozen=True):
+    """An encoded `MetricAnswer` to a part of a LogQL expression, or to some steps of it."""
+
+    text: str
+    answer: bytes
+
+
 class LogMetricUnit(msgspec.Struct, frozen=True, tag="log-metrics"):
     """Some steps of a LogQL query for samples: the whole expression, over all segments that they need."""
 
@@ -71,6 +78,8 @@ class LogMetricUnit(msgspec.Struct, frozen=True, tag="log-metrics"):
     """Upper bound; 0: any number."""
     selected: Selected = ()
     """Segments of each pipeline, in the order of `plan.logql_samples.log_reads`."""
+    given: tuple[GivenPart, ...] = ()
+    """Answers to parts of the text: only what stands above them is left to compute."""
 
 
 class RollupRef(msgspec.Struct, frozen=True):
@@ -288,6 +297,10 @@ class TraceMetricsUnit(msgspec.Struct, frozen=True, tag="trace-metrics"):
     """Each step counts the spans that start in the `step_ns` up to its time."""
     exemplars: int = 0
     turn: int = 0
+    functions: tuple[int, ...] = ()
+    """Places of the functions that are counted; empty: all are."""
+    is_for_exemplars: bool = False
+    """Only exemplars are wanted: derived metrics bring the cells."""
 
 
 class TraceUnit(msgspec.Struct, frozen=True, tag="traces"):

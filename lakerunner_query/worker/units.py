@@ -231,8 +231,8 @@ class AnswerCache:
 
 
 def _merges_shards(unit: CacheableUnit) -> bool:
-    """Tell whether the unit brings the answers of shards: large, quickly answered, not worth caching."""
-    return isinstance(unit, MetricUnit) and bool(unit.given)
+    """Tell whether the unit brings the answers of others: large, quickly answered, not worth caching."""
+    return isinstance(unit, MetricUnit | LogMetricUnit) and bool(unit.given)
 
 
 def _key(unit: CacheableUnit) -> CacheableUnit:

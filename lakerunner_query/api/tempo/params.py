@@ -154,7 +154,6 @@ def metrics_request(fields: RequestFields, org: str, now_ns: int, *, is_instant:
     return TraceMetricsRequest(
         org, first, step, steps, exemplars,
         rewrite=allows_rewriting(fields),
-        demands_exemplars=bool(fields.text("exemplars") and exemplars),
     )  # fmt: skip
 
 

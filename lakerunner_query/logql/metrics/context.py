@@ -5,14 +5,14 @@ steps 12:00, 12:01 … of `[5m] offset 1h`:   (10:55, 11:00], (10:56, 11:01] …
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.logql.frame import LogFrame, grouped_rows
-from lakerunner_query.logql.lang.ast import Grouping, LogRange, Matching, RangeAggregation
+from lakerunner_query.logql.lang.ast import Grouping, LogRange, Matching, RangeAggregation, SampleExpr
 from lakerunner_query.logql.pipeline import LogSource
 from lakerunner_query.vectors.labels import Groups, drop_labels, group_series, number_keys
 from lakerunner_query.vectors.labels import keep_labels as kept_labels
@@ -94,6 +94,8 @@ class Context:
     options: Options
     cache: dict[tuple[RangeAggregation, Grouping | None], Vector] = field(default_factory=dict, repr=False)
     """Range aggregations that have been evaluated; the same one often stands on both sides of an operator."""
+    known: Mapping[SampleExpr, Vector] = field(default_factory=dict, repr=False)
+    """Parts of the expression that were evaluated elsewhere."""
 
     def check_series(self, count: int) -> None:
         """Refuse more series than allowed, before room is made for them."""

@@ -8,6 +8,7 @@ of an instant query with `sort` in it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +41,12 @@ from lakerunner_query.vectors.vector import Scalar, Vector
 
 
 def walk(context: Context, expr: SampleExpr) -> Value:
+    """Evaluate an expression, unless it is known already."""
+    known = context.known.get(expr) if context.known else None
+    return _walk(context, expr) if known is None else known
+
+
+def _walk(context: Context, expr: SampleExpr) -> Value:
     match expr:
         case RangeAggregation():
             return _aggregate_range(context, expr, None)
@@ -59,7 +66,7 @@ def walk(context: Context, expr: SampleExpr) -> Value:
 def _aggregate(context: Context, expr: VectorAggregation) -> Vector:
     check_times(context, expr)
     below = expr.expr
-    if isinstance(below, RangeAggregation):
+    if isinstance(below, RangeAggregation) and below not in context.known:
         vector = _aggregate_range(context, below, pushed_grouping(expr))
     else:
         vector = _vector(walk(context, below), expr.position)
@@ -90,9 +97,14 @@ class LogResult:
 
 
 def evaluate(
-    expr: SampleExpr, steps: LogSteps, source: LogSource, options: Options | None = None
+    expr: SampleExpr,
+    steps: LogSteps,
+    source: LogSource,
+    options: Options | None = None,
+    known: Mapping[SampleExpr, Vector] | None = None,
 ) -> LogResult:
-    value = walk(Context(steps, source, options or Options()), expr)
+    """Evaluate an expression; `known` parts of it are not evaluated again."""
+    value = walk(Context(steps, source, options or Options(), known=known or {}), expr)
     if isinstance(value, Scalar):
         return LogResult(value if steps.is_instant else _as_series(value))
     is_ordered = steps.is_instant and has_order(expr)

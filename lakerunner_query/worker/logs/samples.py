@@ -25,8 +25,15 @@ from lakerunner_query.logql.pipeline import Buckets, Demand, labels_before
 from lakerunner_query.plan.logql import Nothing, RunStages
 from lakerunner_query.plan.logql_samples import LogReads, log_reads
 from lakerunner_query.plan.optimise import improve_cached
-from lakerunner_query.protocol.answers import MetricAnswer
-from lakerunner_query.protocol.units import LogMetricUnit, Missing, SegmentRef, UnitReport, selected_segments
+from lakerunner_query.protocol.answers import MetricAnswer, RenderedSeries, decode_metric_answer
+from lakerunner_query.protocol.units import (
+    GivenPart,
+    LogMetricUnit,
+    Missing,
+    SegmentRef,
+    UnitReport,
+    selected_segments,
+)
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import Scalar
 from lakerunner_query.worker.logs.labels import columns_for
@@ -66,7 +73,7 @@ from lakerunner_query.worker.logs.sql import (
     split_line_filters,
 )
 from lakerunner_query.worker.logs.stream_filter import StreamFilter
-from lakerunner_query.worker.shared.render_samples import log_scalar_series, log_vector_series
+from lakerunner_query.worker.shared.render_samples import log_scalar_series, log_vector_series, parse_vector
 from resources.duckdb import Cancellation, DuckSession
 from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION
 
@@ -252,17 +259,35 @@ class LogSampleScanner:
         options = Options(max_series=unit.max_series) if unit.max_series else Options()
         resources = ScanResources(self._opener, self._session, cancellation)
         unreadable = UnreadableSegments()
+        if unit.given:
+            nothing = LakeLogSource({}, resources, unreadable, unit.now_ns)
+            return _join_parts(expr, steps, nothing, options, unit.given)
         segments = segments_by_selector(unit, log_reads(expr, steps))
         while True:
             source = LakeLogSource(segments, resources, unreadable, unit.now_ns)
             try:
                 with _enough_memory():
-                    return render_answer(evaluate(expr, steps, source, options), steps, source)
+                    found = evaluate(expr, steps, source, options)
+                    return render_answer(found, steps, source.report())
             except DamagedError:
                 continue
 
 
-def render_answer(answer: LogResult, steps: LogSteps, source: LakeLogSource) -> MetricAnswer:
+def _join_parts(
+    expr: SampleExpr, steps: LogSteps, source: LakeLogSource, options: Options, given: Sequence[GivenPart]
+) -> MetricAnswer:
+    """Evaluate what stands above the parts that other units have answered."""
+    answers = [decode_metric_answer(part.answer) for part in given]
+    known: dict[SampleExpr, list[RenderedSeries]] = {}
+    for part, answer in zip(given, answers, strict=True):
+        known.setdefault(parse_samples(part.text), []).extend(answer.series)
+    report, times_ms = merge_reports([one.report for one in answers]), steps.times_ns // 1_000_000
+    with _enough_memory():
+        vectors = {part: parse_vector(series, times_ms) for part, series in known.items()}
+        return render_answer(evaluate(expr, steps, source, options, vectors), steps, report)
+
+
+def render_answer(answer: LogResult, steps: LogSteps, report: UnitReport) -> MetricAnswer:
     times_ms = steps.times_ns // 1_000_000
     if isinstance(answer.value, Scalar):
         series = log_scalar_series(answer.value.values, times_ms)
@@ -273,7 +298,7 @@ def render_answer(answer: LogResult, steps: LogSteps, source: LakeLogSource) -> 
         series,
         is_ordered=answer.is_ordered,
         samples=sum(one.points for one in series),
-        report=source.report(),
+        report=report,
     )
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from functools import lru_cache
 
@@ -89,6 +90,25 @@ def vector_series(vector: Vector, times_ms: Int64s) -> tuple[RenderedSeries, ...
         for labels, dropped, block, (others, others_count), points in found
         if points or others_count
     )
+
+
+def parse_vector(series: Sequence[RenderedSeries], times_ms: Int64s) -> Vector:
+    """Restore a vector from its samples as text; series are ordered by their labels.
+
+    >>> late = RenderedSeries((("a", "1"),), False, b'[3,"+Inf"]', b"", 1)
+    >>> early = RenderedSeries((("a", "1"),), False, b'[1,"0.5"]', b"", 1)
+    >>> parse_vector([late, early], np.array([1000, 2000, 3000])).values.tolist()
+    [[0.5, 0.0, inf]]
+    """
+    rows = {labels: row for row, labels in enumerate(sorted({one.labels for one in series}))}
+    values = np.zeros((len(rows), len(times_ms)))
+    present = np.zeros(values.shape, np.bool_)
+    for one in series:
+        numbers = np.fromstring(one.floats.translate(None, b'[]"').decode(), sep=",")
+        steps = np.searchsorted(times_ms, np.rint(numbers[0::2] * 1000).astype(np.int64))
+        values[rows[one.labels], steps] = numbers[1::2]
+        present[rows[one.labels], steps] = True
+    return Vector(list(rows), values, present)
 
 
 def samples_series(series: Series) -> tuple[RenderedSeries, ...]:

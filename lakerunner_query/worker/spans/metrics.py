@@ -50,8 +50,12 @@ class TraceMetricsScanner:
             is_any = stands_alone(analyse(query))
             frame = spans.read(unit.segments, wanted, ids_of(unit.window), is_any_order=is_any)
             cancellation.check()
-            functions = tuple(_cells_of(frame, node, unit) for node in nodes)
-            return TraceMetricsAnswer(functions, spans.rows, reader.reader.report())
+            wanted_now = set(unit.functions) or set(range(len(nodes)))
+            functions = tuple(
+                _cells_of(frame, node, unit) if number in wanted_now else ()
+                for number, node in enumerate(nodes)
+            )
+            return TraceMetricsAnswer(functions, spans.rows, unit.is_for_exemplars, reader.reader.report())
 
 
 def _cells_of(
@@ -62,9 +66,14 @@ def _cells_of(
     rows = rows[(starts >= unit.window.first_ns) & (starts < unit.window.behind_ns)]
     steps = Steps(unit.start_ns, unit.step_ns, unit.steps)
     if isinstance(node, MetricsCompare):
-        return compare_spans(frame, node, rows, steps)
+        return () if unit.is_for_exemplars else compare_spans(frame, node, rows, steps)
     cells = measure(frame, node, rows, steps)
     exemplars = _exemplars(frame, node, cells, unit.exemplars)
+    if unit.is_for_exemplars:
+        return tuple(
+            TraceCells(_labels(node.by, cells.labels[number]), b"", b"", found)
+            for number, found in exemplars.items()
+        )
     return tuple(
         TraceCells(
             _labels(node.by, labels),

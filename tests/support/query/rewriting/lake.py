@@ -267,7 +267,7 @@ class RuleLake(RuledLake):
         async def asked() -> Answer:
             prepared = await self.engine.prepare(language, text, request)
             rewritten = prepared.rewritten
-            served = int(rewritten.settled.served.sum()) if rewritten is not None else 0
+            served = rewritten.served if rewritten is not None else 0
             lines = () if rewritten is None else tuple(rewritten.lines())
             try:
                 found = await self.engine.collect(prepared)

@@ -35,6 +35,14 @@ EXTRAS = (
     '| region="eu"', '| tier=~"gold|silver"', '| service_name="web"', '| status!="500"', '| tier=""',
     '|= "c"', '| status > 404', '| zone!~"e.*"',
 )  # fmt: skip
+RECORDS = (
+    'sum by (service_name) (count_over_time({service_name=~".+"} |~ "c|e" [2m]))',
+    'topk(2, sum by (service_name, tier) (rate({service_name="web"} [5m])))',
+    'count_over_time({service_name="db"} | json | keep region [1m])',
+    'max by (service_name) (max_over_time({service_name=~".+"} |= "a" | json | unwrap status [5m]))',
+    'sum(count_over_time({service_name="nobody"}[1m])) or vector(3)',
+)
+"""Parts that no rule serves, or seldom."""
 RANGES = ("10s", "30s", "1m", "5m", "20m", "1h", "15s", "10s500ms")
 OFFSETS = ("", "", "", " offset 10s", " offset 5m", " offset 1h", " offset 7s", " offset -1m")
 OF_LINES = ("count_over_time", "rate", "bytes_over_time", "bytes_rate")
@@ -154,6 +162,8 @@ def _narrowed(rng: random.Random, select: str) -> str:
 
 def _around(rng: random.Random, expr: str, rules: Sequence[DerivedMetric]) -> str:
     other = leaf(rng, rng.choice(rules)) if rng.random() < 0.5 else expr
+    if rng.random() < 0.4:
+        other = rng.choice(RECORDS)
     number = rng.choice(("2", "0.5", "-1", "0", "1e-7"))
     return rng.choice(
         (
@@ -163,5 +173,10 @@ def _around(rng: random.Random, expr: str, rules: Sequence[DerivedMetric]) -> st
             f"count without (region) ({expr})", f"topk(1, {expr})", f"sort({expr})", f"{expr} or vector(0)",
             f"{expr} % {number} == 0", f"sum({expr}) / on () sum({other})", f"stddev({expr})",
             f'label_replace({expr}, "x", "$1", "service_name", "(.*)")',
+            f"{other} / ignoring (region) {expr}", f"{other} * on (service_name) group_left {expr}",
+            f"bottomk(2, {expr}) or {other}", f"topk(2, {expr} + on (service_name) {other})",
+            f"sort_desc({other} or {expr})", f"{expr} and on (region) topk(1, {other})",
+            f"topk by (service_name) (1, {expr}) > bool {other}", f"approx_topk(2, {expr})",
+            f"max({other}) unless sum({expr} > {number})",
         )
     )  # fmt: skip

@@ -32,6 +32,13 @@ WINDOWS: Mapping[Form, str] = {
 }  # fmt: skip
 
 
+RECORDS = (
+    "load", "sum by (job) (rate(temp[5m]))", "max by (pod) (load)", "avg_over_time(temp{job='db'}[2m])",
+    "sum by (job, pod) (last_over_time(load[1h:5m]))",
+)  # fmt: skip
+"""Parts that no rule serves."""
+
+
 class SampleLake(RuledLake):
     """Samples, and questions in PromQL."""
 
@@ -60,7 +67,7 @@ class SampleLake(RuledLake):
         async def asked() -> Answer:
             prepared = await self.engine.prepare(language, text, request)
             rewritten = prepared.rewritten
-            served = int(rewritten.settled.served.sum()) if rewritten is not None else 0
+            served = rewritten.served if rewritten is not None else 0
             lines = () if rewritten is None else tuple(rewritten.lines())
             try:
                 found = await self.engine.collect(prepared)
@@ -103,7 +110,7 @@ def _selector(name: str, matchers: Sequence[str]) -> str:
 def question(rng: random.Random, rules: Sequence[DerivedMetric]) -> Question:
     text = _leaf(rng, rng.choice(rules))
     if rng.random() < 0.4:
-        other = _leaf(rng, rng.choice(rules))
+        other = _leaf(rng, rng.choice(rules)) if rng.random() < 0.6 else rng.choice(RECORDS)
         text = rng.choice(
             (
                 f"{text} * 2", f"-{text} ^ 2", f"{text} / {other}", f"{text} or {other}", f"abs({text}) > 1",
@@ -111,6 +118,10 @@ def question(rng: random.Random, rules: Sequence[DerivedMetric]) -> Question:
                 f"{text} + on () group_left () sum({other})", f"{text} unless on (job) {other}",
                 f"{text} - scalar({other})", f"max_over_time({text}[2m:1m])", f"{text} + load",
                 f"label_replace({text}, 'x', '$1', 'job', '(.*)')", f"quantile(0.5, {text})",
+                f"label_join({text}, 'x', '-', 'job', 'pod')", f"{other} / ignoring (zone) group_left {text}",
+                f"topk(1, {other}) + on () group_left sum({text})", f"({text}) >= bool scalar({other})",
+                f"count_values('v', {text}) or {other}", f"clamp({text} - {other}, 0, 5)",
+                f"{other} and on (job) {text} unless {text} > 3", f"limitk(1, {text}) or {other}",
             )
         )  # fmt: skip
     step = rng.choice((10, 30, 60, 300, 600, 15)) * SECOND_NS

@@ -44,6 +44,15 @@ VALUES = ("", "", "duration", "span.size")
 FUNCTIONS = ("sum_over_time", "min_over_time", "max_over_time", "avg_over_time")
 
 
+RECORDS = (
+    "{ } | quantile_over_time(duration, 0.9)",
+    "{ kind = server } >> { } | rate()",
+    "{ span.code > 300 } | count_over_time() by (name)",
+    "{ } | max_over_time(duration) by (resource.service.name)",
+)
+"""Functions that no rule serves, or seldom."""
+
+
 class SpanLake(RuledLake):
     """Spans, and questions in TraceQL."""
 
@@ -72,14 +81,12 @@ class SpanLake(RuledLake):
     ) -> Answer:
         language = replace(TRACE_METRICS, rewrite=partial(rewrite_metrics, guards=guards or GUARDS))
         steps = (end_ns - start_ns) // step_ns + 1
-        request = TraceMetricsRequest(
-            ORG, start_ns, step_ns, steps, exemplars, rewrite=rewrite, demands_exemplars=exemplars > 0
-        )
+        request = TraceMetricsRequest(ORG, start_ns, step_ns, steps, exemplars, rewrite=rewrite)
 
         async def asked() -> Answer:
             prepared = await self.engine.prepare(language, text, request)
             rewritten = prepared.rewritten
-            served = int(rewritten.settled.served.sum()) if rewritten is not None else 0
+            served = rewritten.served if rewritten is not None else 0
             lines = () if rewritten is None else tuple(rewritten.lines())
             try:
                 found = await self.engine.collect(prepared)
@@ -93,7 +100,7 @@ class SpanLake(RuledLake):
             }
             if exemplars:
                 count = sum(len(group.exemplars) for each in found.functions for group in each.values())
-                points["exemplars"] = [(0.0, float(count))]
+                points["exemplars"] = [(0.0, float(min(count, exemplars)))]
             return Answer(points, "", served, lines)
 
         return self._runner.run(asked())
@@ -173,6 +180,8 @@ def question(rng: random.Random, rules: Sequence[DerivedMetric]) -> Question:
     text = _function(rng, rng.choice(rules))
     if rng.random() < 0.3:
         other = _function(rng, rng.choice(rules)) if rng.random() < 0.5 else text
+        if rng.random() < 0.4:
+            other = rng.choice(RECORDS)
         text = rng.choice(
             (
                 f"({text}) / ({other})",
@@ -180,6 +189,9 @@ def question(rng: random.Random, rules: Sequence[DerivedMetric]) -> Question:
                 f"{text} | topk(2)",
                 f"{text} > 1",
                 f"({text}) + ({other})",
+                f"({other}) / ({text})",
+                f"({text} | bottomk(1)) - ({other})",
+                f"({other}) * ({text}) / ({text})",
             )
         )
     step = rng.choice((10, 30, 60, 300, 600, 600, 15)) * SECOND_NS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from benchmarks.random_rewrites import Tally, run
 from lakerunner_query.logql.lang.ast import LogQuery
 from lakerunner_query.logql.lang.normal_form import normal_form
 from lakerunner_query.logql.lang.parser import parse_expr
+from lakerunner_query.logql.lang.printer import print_query
 from lakerunner_query.logql.metrics.context import LogSteps
 from lakerunner_query.plan.rewrite import (
     COST,
@@ -27,7 +29,7 @@ from lakerunner_query.plan.rewrite import (
     runs,
     without_short_runs,
 )
-from lakerunner_query.plan.rewrite_logql import GUARDS, rewrite_logql
+from lakerunner_query.plan.rewrite_logql import GUARDS, pieces_of, rewrite_logql
 from lakerunner_query.promql.lang.printer import to_text
 from lakerunner_query.rules.documents import LINE_BYTES, DerivedMetric
 from resources.lake.layout import Signal
@@ -108,17 +110,35 @@ def test_leaves_become_windows_of_derived_metrics(query: str, expected: str) -> 
         ('sum(bytes_over_time({service_name="web"} |= "error" [1m]))', "function"),
         ('sum(count_over_time({service_name="web"} |= "error" [15s]))', "window"),
         ('sum(count_over_time({service_name="web"} |= "error" [1m] offset 1s))', "window"),
-        ('topk(1, sum by (region) (count_over_time({service_name="web"} |= "error" [1m])))', "expression"),
     ],
 )
 def test_guards_refuse(query: str, guard: str) -> None:
     assert rewrite(query, ERRORS) == ("", [guard])
 
 
-def test_a_part_that_needs_records_leaves_all_of_it_to_them() -> None:
-    served, lost = 'sum(count_over_time({a="b"}[1m]))', 'sum(count_over_time({a="b"} |= "x" [1m]))'
-    metric = DerivedMetric("m", Signal.LOGS, '{a="b"}')
-    assert rewrite(f"{served} / {lost}", metric) == ("", ["expression", "pipeline"])
+A, X = 'sum by (a)(count_over_time({a="b"}[1m]))', 'sum by (a)(count_over_time({a="b"} |= "x"[1m]))'
+
+
+@pytest.mark.parametrize(
+    ("query", "records"),
+    [
+        (f"topk(1, {A}) / on (a) {X}", [X]),
+        (f"{A} / topk(1, sum({X}))", [f"topk(1,sum({X}))"]),
+        (f"topk(1, {A} / sum({X}))", [X]),
+        (f"sort({A}) / sum by (a) ({X})", [X]),
+        (f'label_replace({A}, "c", "$1", "a", "(.*)") or {A}', []),
+        (f"vector(1) + {A}", []),
+    ],
+)
+def test_pieces_are_served_leaves_and_the_largest_other_parts(query: str, records: list[str]) -> None:
+    expr = parse_expr(query)
+    assert not isinstance(expr, LogQuery)
+    found = rewrite_logql(expr, STEPS, rules(DerivedMetric("m", Signal.LOGS, '{a="b"}', ("a",))))
+    assert found is not None
+    assert found.is_whole is (not records)
+    pieces = pieces_of(expr, found.cases)
+    assert [print_query(one.node) for one in pieces if one.case is None] == records
+    assert [print_query(one.node) for one in pieces if one.case is not None] == [A]
 
 
 @pytest.mark.parametrize(
@@ -159,13 +179,10 @@ def test_steps_touch_the_hours_that_their_windows_read(
         assert found[number] != touches
 
 
-@given(st.lists(st.booleans(), min_size=2, max_size=12))
-def test_no_run_has_a_single_step(flags: list[bool]) -> None:
-    import numpy as np
-
-    served = np.array(flags)
-    found = without_short_runs(served)
-    assert not (found & ~served).any()
+@given(st.lists(st.integers(0, 7), min_size=2, max_size=12))
+def test_no_run_has_a_single_step(flags: list[int]) -> None:
+    found = without_short_runs(tuple(flags))
+    assert all(not left & ~before for left, before in zip(found, flags, strict=True))
     assert all(behind - first >= 2 for first, behind, _ in runs(found))
 
 
@@ -199,6 +216,10 @@ EXAMPLES: Mapping[str, Example] = {
         'sum(count_over_time({service_name="web"} | json [1m]))',
     ),
     "window": Example(metric('{service_name="web"}'), 'sum(count_over_time({service_name="web"}[15s]))'),
+    "expression": Example(
+        metric('{service_name=~".+"} | json', ["service_name"], "size"),
+        'topk(1, sum by (service_name) (sum_over_time({service_name=~".+"} | json | unwrap size [1m])))',
+    ),
     "coverage": Example(metric('{service_name="web"}'), COUNTED, [Line(HOUR_NS // 4, "late")]),
 }
 
@@ -215,10 +236,19 @@ def some_lines() -> list[Line]:
     ]
 
 
+def fractions() -> Iterator[Line]:
+    """Yield the same numbers of two services in every minute, in five buckets of one and two of the other."""
+    rng = random.Random(5)
+    for minute in range(10, 20):
+        for number, value in enumerate(rng.random() for _ in range(12)):
+            for service, seconds in (("web", 1 + 4 * number), ("db", 1 + number)):
+                yield Line((minute * 60 + seconds) * SECOND_NS, f'{{"size":"{value!r}"}}', service)
+
+
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[RuleLake]:
     made = RuleLake(tmp_path)
-    made.lake.write(ORG, some_lines())
+    made.lake.write(ORG, [*some_lines(), *fractions()])
     yield made
     made.close()
 

@@ -20,7 +20,8 @@ from lakerunner_query.vectors.vector import Steps
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS, SECOND_NS
 from tests.support.query.lake import BASE
-from tests.support.query.rewriting.lake import without
+from tests.support.query.metric_lake import labels, write_samples
+from tests.support.query.rewriting.lake import ORG, without
 from tests.support.query.rewriting.samples import SampleLake, write
 
 UNPRICED = without(COST.name, GUARDS)
@@ -59,6 +60,14 @@ def rewrite(text: str, *metrics: DerivedMetric) -> tuple[str, list[str]]:
             'abs(max by (zone) (max_over_time(load{job="api",zone=""}[1m])))',
             'abs(max by (zone) (max_over_time(derived_max{zone=""}[1m])))',
         ),
+        (
+            'sum(sum_over_time(load{job="api"}[5m])) + sum(rate(load[5m])) * max_over_time(load[5m:1m])',
+            "sum(sum_over_time(derived[5m])) + sum(rate(load[5m])) * max_over_time(load[5m:1m])",
+        ),
+        (
+            'label_replace(sum by (pod) (sum_over_time(load{job="api"}[5m])), "a", "$1", "pod", "(.*)")',
+            'label_replace(sum by (pod) (sum_over_time(derived[5m])), "a", "$1", "pod", "(.*)")',
+        ),
     ],
 )
 def test_leaves_become_windows_of_derived_metrics(query: str, expected: str) -> None:
@@ -75,9 +84,9 @@ def test_leaves_become_windows_of_derived_metrics(query: str, expected: str) -> 
         ('sum without (pod) (sum_over_time(load{job="api"}[5m]))', "grouping"),
         ('sum(sum_over_time(load{job="api"}[15s]))', "window"),
         ('topk(1, sum by (pod) (sum_over_time(load{job="api"}[5m])))', "expression"),
-        ('sum(sum_over_time(load{job="api"}[5m])) + load', "expression"),
         ('sort(sum by (pod) (sum_over_time(load{job="api"}[5m])))', "expression"),
-        ('sum(sum_over_time(load{job="api"}[5m])) + max_over_time(vector(1)[5m:1m])', "expression"),
+        ('count_values("v", sum by (pod) (sum_over_time(load{job="api"}[5m])))', "expression"),
+        ('sum(sum_over_time(load{job="api"}[5m])) + derived', "expression"),
     ],
 )
 def test_guards_refuse(query: str, guard: str) -> None:
@@ -119,6 +128,9 @@ EXAMPLES: Mapping[str, Example] = {
     "made": Example(
         [DerivedMetric("hot", Signal.METRICS, "temp", (), ""), metric("hot")], "sum(sum_over_time(hot[5m]))"
     ),
+    "expression": Example(
+        [metric("rare", "pod", value="")], "topk(1, sum by (pod) (count_over_time(rare[1m])))"
+    ),
     "coverage": Example([metric("load")], is_late=True),
 }
 
@@ -127,6 +139,8 @@ EXAMPLES: Mapping[str, Example] = {
 def lake(tmp_path: Path) -> Iterator[SampleLake]:
     made = SampleLake(tmp_path)
     write(made, random.Random(1), 800, 0)
+    equal = {labels("rare", job=job, pod=pod): [(900_000, 1.0)] for job, pod in (("a", "z"), ("b", "y"))}
+    write_samples(made.lake, ORG, equal)
     yield made
     made.close()
 

@@ -34,9 +34,9 @@ FAILED = metric("{ status = error }", "resource.service.name", "name", "duration
 TOOK = metric("{ kind = server } | { span.a = 1 }", "name", value="duration")
 
 
-def rewrite(text: str, *metrics: DerivedMetric, exemplars: bool = False) -> tuple[str, list[str]]:
+def rewrite(text: str, *metrics: DerivedMetric) -> tuple[str, list[str]]:
     """Return the rewritten text, and the names of the guards that refuse."""
-    request = TraceMetricsRequest(ORG, HOUR, STEP, 5, demands_exemplars=exemplars)
+    request = TraceMetricsRequest(ORG, HOUR, STEP, 5)
     rules = [ActiveRule(number, 1, one) for number, one in enumerate(metrics)]
     found = rewrite_traceql(parse_metrics(text), request, rules)
     assert found is not None
@@ -90,10 +90,6 @@ def test_guards_refuse(query: str, guard: str) -> None:
     assert rewrite(query, FAILED) == ("", [guard])
 
 
-def test_exemplars_come_from_spans() -> None:
-    assert rewrite("{ status = error } | rate()", FAILED, exemplars=True) == ("", ["exemplars"])
-
-
 @dataclass(frozen=True)
 class Example:
     """Question that is answered wrongly without one guard."""
@@ -102,7 +98,6 @@ class Example:
     query: str
     step_ns: int = STEP
     is_late: bool = False
-    exemplars: int = 0
 
 
 WEB = '{ resource.service.name = "web" }'
@@ -112,7 +107,6 @@ EXAMPLES: Mapping[str, Example] = {
     "matchers": Example(metric("{ }"), f"{WEB} | rate()"),
     "grouping": Example(metric(WEB, "name"), f"{WEB} | rate() by (kind)"),
     "function": Example(metric(WEB, value="span.size"), f"{WEB} | rate()"),
-    "exemplars": Example(metric(WEB), f"{WEB} | rate()", exemplars=10),
     "window": Example(metric(WEB), f"{WEB} | rate()", step_ns=15 * SECOND_NS),
     "coverage": Example(metric(WEB), f"{WEB} | rate()", is_late=True),
 }
@@ -134,13 +128,12 @@ def test_every_guard_is_needed(lake: SpanLake, name: str) -> None:
     if example.is_late:
         lake.write(spans(random.Random(2), 100, 0), HOUR)
     times = HOUR + 600 * SECOND_NS, HOUR + 2400 * SECOND_NS, example.step_ns
-    more = {"exemplars": example.exemplars}
-    expected = lake.ask(example.query, *times, rewrite=False, **more)
-    refused = lake.ask(example.query, *times, guards=UNPRICED, **more)
+    expected = lake.ask(example.query, *times, rewrite=False)
+    refused = lake.ask(example.query, *times, guards=UNPRICED)
     assert not refused.served
     assert any(f"derived, {name}: " in line for line in refused.lines), refused.lines
     assert not refused.differs(expected)
-    found = lake.ask(example.query, *times, guards=without(name, UNPRICED), **more)
+    found = lake.ask(example.query, *times, guards=without(name, UNPRICED))
     assert found.served
     assert found.differs(expected), f"without the guard {name} nothing goes wrong: is it needed?"
 
