@@ -8,6 +8,7 @@ the groups that are its own.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,12 +29,12 @@ class Slots:
     def of(cls, identity: str, interval_ms: int) -> Slots:
         """Return the times of a group, whose offset follows from its identity.
 
-        They are multiples of ten seconds where the interval is, so that derived metrics can answer.
+        As many as can be are multiples of ten seconds, at which derived metrics can answer.
 
         >>> Slots.of("acme/shop/errors", 60_000).offset_ms % BUCKET_MS
         0
         """
-        grain_ms = 1 if interval_ms % BUCKET_MS else BUCKET_MS
+        grain_ms = math.gcd(interval_ms, BUCKET_MS)
         return cls(interval_ms, _score(identity) % (interval_ms // grain_ms) * grain_ms)
 
     def latest(self, at_ms: int) -> int:

@@ -29,7 +29,7 @@ PANELS = (
     'avg_over_time({service_name=~".+"} | logfmt | unwrap took[5m]) by (service_name)',
     'sum(rate({service_name="web"} |= "failed"[1m])) / sum(rate({service_name="web"}[1m]))',
 )
-UNSERVED = 'topk(2,sum by (service_name)(count_over_time({service_name=~".+"}[5m])))'
+UNSERVED = 'topk(2,sum by (service_name)(sum_over_time({service_name=~".+"} | logfmt | unwrap took[5m])))'
 LINES, EVERY_NS = 35_000, SECOND_NS // 10
 
 

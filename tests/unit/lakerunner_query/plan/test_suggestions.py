@@ -151,7 +151,9 @@ def test_samples_and_spans() -> None:
 
 UNSERVED = {
     'sum(rate({app="web"}[15s]))': "window: the range is no multiple of 10 s",
-    'topk(5, sum by (app)(rate({app="web"}[1m])))': "expression: topk is answered from records",
+    'topk(5, sum by (app)(sum_over_time({app="web"} | json | unwrap took [1m])))': (
+        "expression: topk compares sums of numbers, whose last digits may differ"
+    ),
     'rate({app="web"}[1m])': "grouping: all labels are shown: only groups by named labels can be answered",
 }
 
@@ -222,7 +224,7 @@ def test_random_queries_get_rules_that_serve_them(seed: int, language: RuleLangu
         except QueryError:
             continue
         rewriting = readable.rewrite(rules(metrics)) if metrics else None
-        is_served = rewriting is not None and rewriting.expr is not None
+        is_served = rewriting is not None and rewriting.is_whole
         assert is_served or one.query in unserved or not readable.leaves, one.query
 
 
