@@ -70,8 +70,9 @@ def materialized_asset(spec: SignalSpec, horizon: str) -> dg.AssetsDefinition:
                 lakerunner.index, lakerunner.spark_tasks(), lakerunner.settings, heart, context.log.warning
             )
             for done in derive_hours(run, spec.signal, wanted, report, force=force):
-                partition = partition_key(done.org, done.hour_ns)
-                if done.hour_ns in own.get(done.org, ()):
+                made = done.hour
+                partition = partition_key(made.org, made.hour_ns)
+                if made.hour_ns in own.get(made.org, ()):
                     context.add_asset_metadata(_metadata(done), partition_key=partition)
                 else:
                     event = dg.AssetMaterialization(key, partition=partition, metadata=_metadata(done))
@@ -92,15 +93,15 @@ def _condition() -> dg.AutomationCondition:  # type: ignore[type-arg]
     return changed.with_label("changed since it was requested")
 
 
-def _metadata(hour: "HourDerived") -> dict[str, int | float | str]:
+def _metadata(done: "HourDerived") -> dict[str, int | float | str]:
     return {
-        "records": hour.records,
-        "rows": hour.rows,
-        "bytes": hour.bytes,
-        "version": hour.version,
-        "seconds": round(hour.seconds, 3),
-        **{f"rows of {rule.metric}": rule.rows for rule in hour.rules},
-        **{f"not eligible: {rule.metric}": rule.refusal for rule in hour.rules if rule.refusal},
+        "records": done.records,
+        "rows": done.hour.rows,
+        "bytes": done.hour.bytes,
+        "version": done.hour.version,
+        "seconds": round(done.hour.seconds, 3),
+        **{f"rows of {rule.metric}": rule.rows for rule in done.rules},
+        **{f"not eligible: {rule.metric}": rule.refusal for rule in done.rules if rule.refusal},
     }
 
 
@@ -109,7 +110,7 @@ def _check(report: "DeriveReport") -> dg.AssetCheckResult:
         check_name=DERIVED,
         passed=not report.failed,
         metadata={
-            "hours derived": report.derived,
+            "hours derived": report.made,
             "hours current": report.current,
             "records": report.records,
             "rows": report.rows,
@@ -130,7 +131,7 @@ def _check(report: "DeriveReport") -> dg.AssetCheckResult:
 def _count(lakerunner: Lakerunner, spec: SignalSpec, report: "DeriveReport") -> None:
     """Add to counters, which outlive the run; one exporter serves them all."""
     totals = {
-        "hours": report.derived,
+        "hours": report.made,
         "records": report.records,
         "rows": report.rows,
         "bytes": report.bytes,

@@ -1,7 +1,7 @@
-"""Hours are planned, derived in one Spark job and published singly.
+"""Hours are planned and derived from what the index has of them.
 
 A publication swaps what the hour had before. Records that arrive meanwhile leave it due: it is derived once
-more. An hour that somebody else derived is planned again.
+more.
 """
 
 from __future__ import annotations
@@ -9,44 +9,28 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from lakerunner_assets.materialized.plan import Derivation, HourPlan, Wanted, plan_hours
 from lakerunner_assets.materialized.preset import ORIGIN
 from lakerunner_assets.materialized.rule_cells import RuleOutcome
 from lakerunner_assets.materialized.rules import rules_of, rules_origin
-from lakerunner_assets.materialized.task import (
-    COLLECTOR,
-    DeriveAnswer,
-    DeriveFault,
-    DeriveUnit,
-    decode_answer,
-    encode,
-    materialize,
-)
+from lakerunner_assets.materialized.task import DeriveAnswer, DeriveUnit, materialize
+from lakerunner_assets.metric_hours.run import MAX_PLANS, HourMade, HourReport, Maker, make_hours
 from lakerunner_assets.partitions import in_window
 from lakerunner_assets.publish import new_segment
-from lakerunner_assets.run_context import RunContext, abandon
+from lakerunner_assets.run_context import RunContext
 from lakerunner_query.protocol.units import segment_ref
 from resources.index.contract import PipelineIndex
 from resources.index.rule_types import RuleHour
-from resources.index.types import (
-    BatchKind,
-    BatchPlan,
-    BuiltPartition,
-    Claim,
-    Publication,
-    PublishConflictError,
-)
+from resources.index.types import BatchKind, BuiltPartition, Claim, Publication
 from resources.lake.frequency import AS_SENT
 from resources.lake.layout import Signal
 from resources.lake.options import OrgOptions
 from resources.lake.signals import FACTS, MATERIALIZED_MS
 from resources.lake.timecut import HOUR_NS
 from resources.settings import Settings
-from resources.spark import SparkUnavailableError, TaskCrashError
 
-MAX_PLANS = 5
-"""Plans of an hour that others keep deriving."""
 MAX_JOB = 16
 """Hours of one Spark job."""
 MOST_DUE = 64
@@ -55,38 +39,20 @@ MOST_DUE = 64
 
 @dataclass(frozen=True, slots=True)
 class HourDerived:
-    """One published hour, for Dagster's log."""
+    """One published hour and what its rules came to."""
 
-    org: str
-    hour_ns: int
-    version: int
+    hour: HourMade
     records: int
-    rows: int
-    bytes: int
-    seconds: float
-    rules: tuple[RuleOutcome, ...] = ()
+    rules: tuple[RuleOutcome, ...]
 
 
 @dataclass(slots=True)
-class DeriveReport:
-    """Totals of a run, for metadata and checks."""
+class DeriveReport(HourReport):
+    """Totals of a run; `off` has organisations without a rule that switched the preset off."""
 
-    derived: int = 0
-    current: int = 0
     records: int = 0
-    rows: int = 0
-    bytes: int = 0
-    source_bytes: int = 0
-    seconds: float = 0.0
-    off: list[str] = field(default_factory=list)
-    """Organisations without a rule for the signal that switched the preset off."""
-    rule_rows: dict[str, int] = field(default_factory=dict)
-    """Samples by organisation and metric of a rule."""
     ineligible: list[str] = field(default_factory=list)
     """Rules that may not stand for an hour, and why."""
-    conflicts: list[str] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
 
 
 def wanted_of(run: RunContext, signal: Signal, org: str, hours: Sequence[int], options: OrgOptions) -> Wanted:
@@ -132,7 +98,7 @@ def _derive_org(
     for _ in range(MAX_PLANS):
         wanted = wanted_of(run, signal, org, todo, options)
         if wanted.is_nothing:
-            report.off += [org] if org not in report.off else []
+            report.note_off(org)
             _put_off(run, signal, org, todo, ever=True)
             return
         planned = _plan(run, signal, org, todo, wanted, force)
@@ -140,11 +106,13 @@ def _derive_org(
         report.refused += [f"{org}, {hour}: {why}" for hour, why in planned.refused]
         _put_off(run, signal, org, [*planned.empty, *(hour for hour, _ in planned.refused)], ever=True)
         todo = []
-        for each, done in _job(run, planned.todo, wanted, report):
-            if done is None:
+        maker = _maker(run, wanted)
+        for each, answer, made in make_hours(run, maker, planned.todo, report):
+            if answer is None or made is None:
                 todo.append(each.hour_ns)
             else:
-                yield done
+                _report(made, answer, report)
+                yield HourDerived(made, answer.records, answer.rules)
         if not todo:
             return
     report.failed.append(f"{org}: {len(todo)} hours kept changing, they stay due")
@@ -165,118 +133,43 @@ def _put_off(run: RunContext, signal: Signal, org: str, hours: Sequence[int], *,
         run.index.put_off(org, signal, MATERIALIZED_MS, hours, ever=ever)
 
 
-def _job(
-    run: RunContext, todo: Sequence[Derivation], wanted: Wanted, report: DeriveReport
-) -> Iterator[tuple[Derivation, HourDerived | None]]:
-    """Yield each hour that was derived, and with None each that is to be planned again."""
-    claims = [(_claim(run, each), each) for each in todo]
-    open_claims = {claim.batch_id: claim for claim, _ in claims}
-    try:
-        answers = _answers(run, claims, wanted)
-        for claim, each in claims:
-            answer = answers[claim.batch_id]
-            if answer.fault is not None:
-                _fail(run, claim, each, answer, report)
-                del open_claims[claim.batch_id]
-                if answer.fault is DeriveFault.GONE:
-                    yield each, None
-                continue
-            done = _publish(run, claim, each, answer, wanted, report)
-            del open_claims[claim.batch_id]
-            yield each, done
-    except (SparkUnavailableError, TaskCrashError) as error:
-        for claim in open_claims.values():
-            abandon(run, claim, str(error))
-        open_claims.clear()
-        raise
-    finally:
-        for claim, _ in claims:
-            run.heart.release(claim.token)
-        for claim in open_claims.values():
-            abandon(run, claim, "the run stopped before this hour")
-
-
-def _claim(run: RunContext, each: Derivation) -> Claim:
-    plan = BatchPlan(BatchKind.MATERIALIZE, each.org, COLLECTOR, Signal.METRICS, each.hour_ns)
-    claim = run.index.create_claimed(plan)
-    run.heart.hold(claim.token)
-    return claim
-
-
-def _answers(
-    run: RunContext, claims: Sequence[tuple[Claim, Derivation]], wanted: Wanted
-) -> dict[int, DeriveAnswer]:
-    if not claims:
-        return {}
+def _maker(run: RunContext, wanted: Wanted) -> Maker[Derivation, DeriveAnswer]:
     lake_url = run.settings.require("lake_url")
-    units = [
-        encode(
-            DeriveUnit(
-                claim.batch_id,
-                claim.attempt,
-                each.org,
-                each.hour_ns,
-                tuple(map(segment_ref, each.own)),
-                tuple(map(segment_ref, each.beside)),
-                lake_url,
-                each.signal,
-                wanted.with_preset,
-                wanted.rules,
-                wanted.most_series,
-            )
-        )
-        for claim, each in claims
-    ]
-    tags = [f"batch-{claim.batch_id}-{claim.attempt}" for claim, _ in claims]
-    found = [decode_answer(result) for result in run.spark.run(materialize, units, tags)]
-    return {answer.batch_id: answer for answer in found}
-
-
-def _fail(
-    run: RunContext, claim: Claim, each: Derivation, answer: DeriveAnswer, report: DeriveReport
-) -> None:
-    where = f"{each.org}, {each.hour_ns}: {answer.error}"
-    run.log(where)
-    abandon(run, claim, answer.error)
-    if answer.fault is not DeriveFault.GONE:
-        report.failed.append(where)
-        _put_off(run, each.signal, each.org, [each.hour_ns], ever=False)
-
-
-def _publish(
-    run: RunContext,
-    claim: Claim,
-    each: Derivation,
-    answer: DeriveAnswer,
-    wanted: Wanted,
-    report: DeriveReport,
-) -> HourDerived | None:
-    try:
-        versions = run.index.publish(_publication(claim, each, answer, wanted))
-    except PublishConflictError as error:
-        report.conflicts.append(f"{each.org}, {each.hour_ns}: {error}")
-        abandon(run, claim, str(error))
-        return None
-    rows = sum(s.facts.rows for s in answer.segments)
-    size = sum(s.facts.bytes for s in answer.segments)
-    report.derived += 1
-    report.records += answer.records
-    report.rows += rows
-    report.bytes += size
-    report.source_bytes += each.source_bytes
-    report.seconds += answer.seconds
-    for rule in answer.rules:
-        name = f"{each.org}, {rule.metric}"
-        report.rule_rows[name] = report.rule_rows.get(name, 0) + rule.rows
-        if rule.refusal:
-            report.ineligible.append(f"{name}, {each.hour_ns}: {rule.refusal}")
-    version = versions.get(each.hour_ns, 0)
-    return HourDerived(
-        each.org, each.hour_ns, version, answer.records, rows, size, answer.seconds, answer.rules
+    return Maker(
+        BatchKind.MATERIALIZE,
+        materialize,
+        DeriveAnswer,
+        partial(_unit, lake_url, wanted),
+        partial(_publication, wanted),
+        lambda each: _put_off(run, each.signal, each.org, [each.hour_ns], ever=False),
     )
 
 
-def _publication(claim: Claim, each: Derivation, answer: DeriveAnswer, wanted: Wanted) -> Publication:
+def _unit(lake_url: str, wanted: Wanted, claim: Claim, each: Derivation) -> DeriveUnit:
+    return DeriveUnit(
+        claim.batch_id,
+        claim.attempt,
+        each.org,
+        each.hour_ns,
+        lake_url,
+        tuple(map(segment_ref, each.own)),
+        tuple(map(segment_ref, each.beside)),
+        each.signal,
+        wanted.with_preset,
+        wanted.rules,
+        wanted.most_series,
+    )
+
+
+def _report(made: HourMade, answer: DeriveAnswer, report: DeriveReport) -> None:
+    report.records += answer.records
+    for rule in answer.rules:
+        name = report.add_rule(made.org, rule.metric, rule.rows)
+        if rule.refusal:
+            report.ineligible.append(f"{name}, {made.hour_ns}: {rule.refusal}")
+
+
+def _publication(wanted: Wanted, claim: Claim, each: Derivation, answer: DeriveAnswer) -> Publication:
     """Swap the hour; where nothing is and was derived, the partition of metrics stays as it is."""
     segments = tuple(
         new_segment(claim, one, settled=True, origin=origin)

@@ -19,7 +19,8 @@ from resources.bindings import Lakerunner
 from resources.lake.layout import Signal
 
 if TYPE_CHECKING:
-    from lakerunner_assets.recorded.run import HourRecorded, RecordReport
+    from lakerunner_assets.metric_hours.run import HourMade
+    from lakerunner_assets.recorded.run import RecordReport
 
 RECORDED = "recorded"
 SOURCES = (
@@ -79,7 +80,7 @@ def recorded_asset(spec: SignalSpec, horizon: str) -> dg.AssetsDefinition:
     return recorded
 
 
-def _metadata(hour: "HourRecorded") -> dict[str, int | float]:
+def _metadata(hour: "HourMade") -> dict[str, int | float]:
     return {
         "rows": hour.rows,
         "bytes": hour.bytes,
@@ -93,7 +94,7 @@ def _check(report: "RecordReport") -> dg.AssetCheckResult:
         check_name=RECORDED,
         passed=not report.failed and not report.rules_failed,
         metadata={
-            "hours recorded": report.recorded,
+            "hours recorded": report.made,
             "hours current": report.current,
             "rows": report.rows,
             "bytes": report.bytes,
@@ -112,7 +113,7 @@ def _check(report: "RecordReport") -> dg.AssetCheckResult:
 def _count(lakerunner: Lakerunner, report: "RecordReport") -> None:
     """Add to counters, which outlive the run; one exporter serves them all."""
     totals = {
-        "hours": report.recorded,
+        "hours": report.made,
         "rows": report.rows,
         "bytes": report.bytes,
         "rules_failed": len(report.rules_failed),

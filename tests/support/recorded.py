@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lakerunner_assets.recorded.run import HourRecorded, RecordReport, record_hours
+from lakerunner_assets.metric_hours.run import HourMade
+from lakerunner_assets.recorded.run import RecordReport, record_hours
 from lakerunner_assets.segments.metrics import VALUE_COLUMN
 from lakerunner_query.coordinator.languages import PROMQL
 from lakerunner_query.coordinator.promql import PromQLRequest
@@ -41,7 +42,7 @@ def group(
 
 def record(
     lake: Lake, *hours: int, report: RecordReport | None = None, force: bool = False, org: str = "acme"
-) -> list[HourRecorded]:
+) -> list[HourMade]:
     report = RecordReport() if report is None else report
     return list(record_hours(lake.run_context(), {org: hours or (HOUR,)}, report, force=force))
 

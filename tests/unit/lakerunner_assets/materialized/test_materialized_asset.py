@@ -14,7 +14,7 @@ import pytest
 from lakerunner_assets.cooked.asset import cooked_asset
 from lakerunner_assets.keys import FORCE_TAG, LINEAGE_TAG, Tier, asset_key, rollup_key
 from lakerunner_assets.materialized.asset import DERIVED, materialized_asset
-from lakerunner_assets.partitions import ORGANISATIONS, partition_key
+from lakerunner_assets.partitions import partition_key
 from lakerunner_assets.raw.asset import raw_asset
 from lakerunner_assets.rollup.asset import rollup_asset
 from lakerunner_assets.signals import SIGNALS
@@ -22,7 +22,8 @@ from resources.bindings import Lakerunner
 from resources.lake.frequency import ROLLUPS
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS
-from tests.support.cooking_lake import HOUR, Lake, lake_in
+from tests.support.asset_runs import instance_with_acme, lake_of_runs, materialize_one
+from tests.support.cooking_lake import HOUR, Lake
 from tests.support.materialized.lake import cook, derived_segments, due
 from tests.support.materialized.spans import traces
 
@@ -30,35 +31,17 @@ HORIZON = "2026-01-01"
 COOKED, MATERIALIZED = (asset_key(tier, Signal.TRACES) for tier in (Tier.COOKED, Tier.MATERIALIZED))
 HOURLY = {rollup_key(rollup) for rollup in ROLLUPS[:-1]}
 LATER = HOUR + 2 * HOUR_NS
-_lakes: list[Lake] = []
-
-
-class OfTest(Lakerunner):
-    """The lake of the running test."""
-
-    @property
-    def index(self) -> Any:  # type: ignore[override]
-        return _lakes[0].index
-
-    @property
-    def settings(self) -> Any:  # type: ignore[override]
-        return _lakes[0].settings
-
-    def spark_tasks(self) -> Any:
-        return _lakes[0].tasks
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[Lake]:
-    _lakes[:] = [lake_in(tmp_path)]
-    yield _lakes[0]
-    _lakes.clear()
+    with lake_of_runs(tmp_path) as made:
+        yield made
 
 
 @pytest.fixture
 def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as made:
-        made.add_dynamic_partitions(str(ORGANISATIONS.name), ["acme"])
+    with instance_with_acme() as made:
         yield made
 
 
@@ -68,14 +51,7 @@ def definitions() -> list[Any]:
 
 
 def materialize(instance: dg.DagsterInstance, hour: int, *tags: str) -> Any:
-    return dg.materialize(
-        definitions(),
-        selection=[MATERIALIZED],
-        instance=instance,
-        resources={"lakerunner": OfTest()},
-        partition_key=str(partition_key("acme", hour)),
-        tags=dict.fromkeys(tags, "true"),
-    )
+    return materialize_one(definitions(), MATERIALIZED, instance, hour, *tags)
 
 
 def test_a_run_derives_its_hour_and_says_how_much(lake: Lake, instance: dg.DagsterInstance) -> None:

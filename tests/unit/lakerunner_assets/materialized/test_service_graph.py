@@ -139,7 +139,7 @@ def test_an_organisation_switches_it_off_and_on(lake: Lake) -> None:
     assert report.off == ["acme"]
     assert HOUR not in due(lake)
     lake.index.put_org_setting("acme", "span_metrics", None)
-    assert [d.hour_ns for d in derive(lake, HOUR)] == [HOUR]
+    assert [d.hour.hour_ns for d in derive(lake, HOUR)] == [HOUR]
 
 
 def test_what_an_hour_had_is_retired_when_its_spans_are_gone(lake: Lake) -> None:

@@ -14,7 +14,7 @@ import pytest
 from lakerunner_assets.cooked.asset import cooked_asset
 from lakerunner_assets.keys import FORCE_TAG, RECORD_JOB, Tier, asset_key, rollup_key
 from lakerunner_assets.materialized.asset import materialized_asset
-from lakerunner_assets.partitions import ORGANISATIONS, partition_key
+from lakerunner_assets.partitions import partition_key
 from lakerunner_assets.raw.asset import raw_asset
 from lakerunner_assets.recorded.asset import RECORDED, recorded_asset
 from lakerunner_assets.rollup.asset import rollup_asset
@@ -24,46 +24,29 @@ from resources.lake.frequency import ROLLUPS
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS
 from sensors.reconciler import overdue_requests
-from tests.support.cooking_lake import HOUR, Lake, lake_in
+from tests.support.asset_runs import instance_with_acme, lake_of_runs, materialize_one
+from tests.support.cooking_lake import HOUR, Lake
 from tests.support.recorded import declare, group, recorded
 from tests.support.rolling_lake import arrive, every, gauge
 
 HORIZON = "2026-01-01"
 ASSET = asset_key(Tier.RECORDED, Signal.METRICS)
 LATER = HOUR + 2 * HOUR_NS
-_lakes: list[Lake] = []
-
-
-class OfTest(Lakerunner):
-    """The lake of the running test."""
-
-    @property
-    def index(self) -> Any:  # type: ignore[override]
-        return _lakes[0].index
-
-    @property
-    def settings(self) -> Any:  # type: ignore[override]
-        return _lakes[0].settings
-
-    def spark_tasks(self) -> Any:
-        return _lakes[0].tasks
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[Lake]:
-    _lakes[:] = [lake_in(tmp_path)]
-    declare(_lakes[0], group("g", level__sum="sum(level)", bad="level * on () group_left level"))
-    for hour in (LATER, LATER + HOUR_NS):
-        arrive(_lakes[0], f"a{hour}", gauge(every(60, hour)), hour)
-    _lakes[0].cook(Signal.METRICS)
-    yield _lakes[0]
-    _lakes.clear()
+    with lake_of_runs(tmp_path) as made:
+        declare(made, group("g", level__sum="sum(level)", bad="level * on () group_left level"))
+        for hour in (LATER, LATER + HOUR_NS):
+            arrive(made, f"a{hour}", gauge(every(60, hour)), hour)
+        made.cook(Signal.METRICS)
+        yield made
 
 
 @pytest.fixture
 def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as made:
-        made.add_dynamic_partitions(str(ORGANISATIONS.name), ["acme"])
+    with instance_with_acme() as made:
         yield made
 
 
@@ -77,14 +60,7 @@ def definitions() -> list[Any]:
 
 
 def materialize(instance: dg.DagsterInstance, hour: int, *tags: str) -> Any:
-    return dg.materialize(
-        definitions(),
-        selection=[ASSET],
-        instance=instance,
-        resources={"lakerunner": OfTest()},
-        partition_key=str(partition_key("acme", hour)),
-        tags=dict.fromkeys(tags, "true"),
-    )
+    return materialize_one(definitions(), ASSET, instance, hour, *tags)
 
 
 def test_a_run_records_its_hour_and_says_how_much(lake: Lake, instance: dg.DagsterInstance) -> None:
