@@ -138,6 +138,11 @@ CREATE TABLE lakerunner.partition (
     expired_at timestamptz,
     -- Counts what was sent alone: metrics that are derived from metrics must not make themselves due.
     sent_version bigint NOT NULL DEFAULT 0,
+    -- `sent_version` after the newest publication that replaced records instead of adding some.
+    rewritten_version bigint NOT NULL DEFAULT 0,
+    -- Raw objects whose records the derivation of an hour counted, and what derived it; empty: not known.
+    built_objects bigint [] NOT NULL DEFAULT '{}',
+    built_by text NOT NULL DEFAULT '',
     PRIMARY KEY (org_id, signal, frequency_ms, start_ns)
 );
 -- A partition is due when what it is built from changed; the first such change is remembered.
@@ -370,6 +375,9 @@ CREATE TABLE lakerunner.rule_hour (
     source_version bigint NOT NULL,
     eligible boolean NOT NULL,
     rows bigint NOT NULL CHECK (rows >= 0),
+    -- Events that the rule could not count, and all other reasons why it is not eligible.
+    errors bigint NOT NULL DEFAULT 0,
+    refusals text [] NOT NULL DEFAULT '{}',
     PRIMARY KEY (org_id, signal, hour_ns, rule_id)
 );
 

@@ -112,6 +112,7 @@ def _check(report: "DeriveReport") -> dg.AssetCheckResult:
         metadata={
             "hours derived": report.made,
             "hours current": report.current,
+            "hours added to": report.added,
             "records": report.records,
             "rows": report.rows,
             "bytes": report.bytes,
@@ -132,6 +133,7 @@ def _count(lakerunner: Lakerunner, spec: SignalSpec, report: "DeriveReport") -> 
     """Add to counters, which outlive the run; one exporter serves them all."""
     totals = {
         "hours": report.made,
+        "hours_added_to": report.added,
         "records": report.records,
         "rows": report.rows,
         "bytes": report.bytes,

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakerunner_assets.materialized.needles import Needles, is_plain
-from lakerunner_assets.materialized.rule_cells import BUCKET_NS, BUCKETS, NO_NUMBERS, RuleCells
+from lakerunner_assets.materialized.rule_cells import BUCKET_NS, BUCKETS, NO_NUMBERS, Numbers, RuleCells
 from lakerunner_query.logql.frame import LogFrame, grouped_rows, has_text
 from lakerunner_query.logql.lang.ast import ERROR, LineFilter, LogQuery, Stage, Unwrap
 from lakerunner_query.logql.lang.stages import row_of
@@ -296,14 +296,14 @@ class _Counted:
     codes: Int64s
     buckets: Int64s
     counts: Int64s
-    values: tuple[Doubles, ...]
+    values: Numbers | None
 
     def add_to(self, rule: SharedRule, sets: Sequence[Labels]) -> None:
         mine = np.flatnonzero(rule.selects[self.ranks])
         if len(mine):
             used, codes = np.unique(self.codes[mine], return_inverse=True)
             labels = [sets[code] for code in used.tolist()]
-            values = tuple(each[mine] for each in self.values)
+            values = None if self.values is None else self.values.take(mine)
             rule.cells.add_cells(labels, codes, self.buckets[mine], self.counts[mine], values)
 
 
@@ -312,13 +312,13 @@ def _cells_of(frame: LogFrame, codes: Int64s, groups: int, hour_ns: int, numbers
     buckets = (frame.tsns - hour_ns - 1) // BUCKET_NS
     keys = (ranks * groups + codes) * BUCKETS + buckets
     possible = int(ranks.max() + 1) * groups * BUCKETS if len(ranks) else 0
-    values: tuple[Doubles, ...] = ()
+    values: Numbers | None = None
     if len(numbers):
         order = np.argsort(keys, kind="stable")
         ordered = keys[order]
         starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
         cells, counts = ordered[starts], np.diff(np.append(starts, len(ordered)))
-        values = tuple(f.reduceat(numbers[order], starts) for f in (np.add, np.minimum, np.maximum))
+        values = Numbers.of_events(numbers[order], starts)
     elif possible <= CELLS_PER_ROW * len(keys):
         table = np.bincount(keys, minlength=possible)
         cells = np.flatnonzero(table)

@@ -3,16 +3,18 @@
 spans 12:00 v4, derived v7 from v3            →  derive 12:00 again, if it is still v7 then
 spans 12:00 v4, derived v8 from v4, not due   →  nothing to do, if it was derived by the rules of now
 spans 12:00 deleted because of their age      →  refused: half of its rows are gone
+logs 12:00 only grew since they were counted  →  derive what was added, and add it to what stands
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from lakerunner_assets.materialized.rule_cells import RuleTask
 from resources.index.rule_types import RuleHour
-from resources.index.types import Partition, Segment, TierView
+from resources.index.types import HourGrowth, Partition, Segment, TierView
 from resources.lake.frequency import AS_SENT
 from resources.lake.layout import Signal
 from resources.lake.signals import FACTS, MATERIALIZED_MS
@@ -33,6 +35,8 @@ class Wanted:
     """Names that the origins of the segments begin with that are swapped out."""
     built: tuple[RuleHour, ...]
     """Rules that the hours were derived by so far."""
+    by: str = ""
+    """What derives them, with its version; empty: nothing can be added to what it derived."""
 
     @property
     def is_nothing(self) -> bool:
@@ -65,6 +69,11 @@ class Derivation:
     source_bytes: int
     retire: tuple[str, ...]
     """Ids of the derived segments that are swapped out."""
+    objects: tuple[int, ...] = ()
+    """Raw objects whose records are counted, if `are_known`."""
+    are_known: bool = False
+    standing: tuple[Segment, ...] | None = None
+    """Derived segments that `own` is added to; None: `own` is all there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +92,15 @@ def plan_hours(
     view: TierView,
     metrics: TierView,
     wanted: Wanted,
+    growths: Mapping[int, HourGrowth] = MappingProxyType({}),
     *,
     force: bool,
+    whole: bool = False,
 ) -> HourPlan:
-    """Plan the hours; the view holds their neighbours, too."""
+    """Plan the hours, all records of each if `whole`.
+
+    The view holds their neighbours, too, and `growths` what came to hours of logs.
+    """
     versions = {p.start_ns: p for p in view.partitions if p.frequency_ms == AS_SENT and p.sent_version > 0}
     derived = {p.start_ns: p for p in view.partitions if p.frequency_ms == MATERIALIZED_MS}
     expired = {p.start_ns for p in metrics.partitions if p.expired}
@@ -110,13 +124,40 @@ def plan_hours(
             read = [versions.get(near) for near in dict.fromkeys((hour - beside, hour, hour + beside))]
             built_from = {p.start_ns: p.sent_version for p in read if p is not None}
             mine = [s for s in metrics.segments if s.hour_ns == hour and wanted.replaces(s.origin)]
-            todo.append(_derivation(own, built_from, view.segments, tuple(s.segment_id for s in mine)))
+            all_of_it = _derivation(own, built_from, view.segments, tuple(s.segment_id for s in mine))
+            todo.append(_grown(all_of_it, mine, growths.get(hour), wanted, whole=force or whole))
     return HourPlan(tuple(todo), tuple(current), tuple(empty), tuple(refused))
 
 
 def _is_current(own: Partition, source: Partition | None, wanted: Wanted) -> bool:
     read = own.built_from.get(own.start_ns, 0) if own.version else -1
     return read == (source.sent_version if source else 0) and wanted.is_built(own.start_ns)
+
+
+def _grown(
+    found: Derivation, mine: Sequence[Segment], growth: HourGrowth | None, wanted: Wanted, *, whole: bool
+) -> Derivation:
+    """Derive only what was added, if that is certain: records were added, and nothing else changed."""
+    source = found.built_from.get(found.hour_ns, 0)
+    if growth is None or growth.sent_version != source:  # records came between the two looks
+        return found
+    objects = tuple(one for one, _ in growth.objects)
+    known = replace(found, objects=objects, are_known=True)
+    new = {one: rows for one, rows in growth.objects if one not in set(growth.built_objects)}
+    stands = (
+        growth.version == found.expected_version > 0
+        and growth.built_by == wanted.by != ""
+        and growth.built_version >= growth.rewritten_version
+        and set(growth.built_objects) <= set(objects)
+        and wanted.is_built(found.hour_ns)
+        and all(b.source_version == growth.built_version for b in wanted.built if b.hour_ns == found.hour_ns)
+        and len(mine) <= 1
+    )
+    if whole or not stands or sum(s.rows for s in growth.added) != sum(new.values()):
+        return known
+    return replace(
+        known, own=growth.added, standing=tuple(mine), source_bytes=sum(s.bytes for s in growth.added)
+    )
 
 
 def _derivation(

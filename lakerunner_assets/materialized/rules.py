@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -21,6 +22,7 @@ from lakerunner_assets.materialized.log_rules import derive_logs
 from lakerunner_assets.materialized.rule_cells import RuleCells, RuleOutcome, RuleTask, RuleTextError
 from lakerunner_assets.materialized.sample_rules import derive_samples
 from lakerunner_assets.materialized.span_rules import derive_spans
+from lakerunner_assets.materialized.standing import NotAddableError, Standing, add_standing
 from lakerunner_query.errors import QueryError
 from lakerunner_query.protocol.units import SegmentRef
 from lakerunner_query.rules.catalog import derived_of
@@ -37,9 +39,9 @@ def rules_origin(signal: Signal) -> str:
     """Return the origin of the segments of rules; a change of how they are derived takes the next number.
 
     >>> rules_origin(Signal.LOGS)
-    'derived-logs@1'
+    'derived-logs@2'
     """
-    return f"derived-{signal.value}@1"
+    return f"derived-{signal.value}@2"
 
 
 def rules_of(stored: Iterable[StoredRule]) -> dict[tuple[str, Signal], tuple[RuleTask, ...]]:
@@ -52,6 +54,17 @@ def rules_of(stored: Iterable[StoredRule]) -> dict[tuple[str, Signal], tuple[Rul
     return {key: tuple(sorted(rules, key=lambda rule: rule.rule_id)) for key, rules in found.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """Metrics of all rules of a signal in one hour."""
+
+    tables: list[pa.Table]
+    """Samples in the form of decoded metrics."""
+    outcomes: tuple[RuleOutcome, ...]
+    can_grow: bool
+    """True if records can be added to it: every rule was evaluated."""
+
+
 def derive_rules(
     rules: Sequence[RuleTask],
     signal: Signal,
@@ -60,8 +73,9 @@ def derive_rules(
     hour_ns: int,
     most: int,
     folder: Path,
-) -> tuple[list[pa.Table], tuple[RuleOutcome, ...]]:
-    """Return the samples of all rules, in the form of decoded metrics, and what each rule came to."""
+    standing: Standing | None = None,
+) -> Derived:
+    """Evaluate all rules; with `standing`, over the records that were added to what stands."""
     place = SegmentsInPlace(folder)
     with _duckdb(folder) as session:
         evaluate: Mapping[Signal, Callable[[Sequence[RuleTask]], dict[int, RuleCells]]] = {
@@ -70,6 +84,10 @@ def derive_rules(
             Signal.METRICS: lambda some: derive_samples(some, own, hour_ns, most, place),
         }
         cells, wrong = _evaluate_all(rules, evaluate[signal])
+    if standing is not None:
+        if wrong:
+            raise NotAddableError("; ".join(wrong.values()))
+        add_standing(cells, rules, standing, folder)
     tables: list[pa.Table] = []
     outcomes: list[RuleOutcome] = []
     for rule in rules:
@@ -78,13 +96,15 @@ def derive_rules(
         mine = list(found.tables(rule.metric, position))
         tables += mine
         refusal = wrong.get(rule.rule_id, found.refusal)
+        if standing is not None and not found.is_exact:
+            raise NotAddableError(f"{rule.metric.metric}: a sum needs more than two doubles")
         outcomes.append(
             RuleOutcome(
                 rule.rule_id, rule.version, rule.metric.metric, sum(table.num_rows for table in mine),
-                found.series, found.errors, refusal,
+                found.series, found.errors, refusal, tuple(sorted(found.refusals)),
             )
         )  # fmt: skip
-    return tables, tuple(outcomes)
+    return Derived(tables, tuple(outcomes), not wrong)
 
 
 def _evaluate_all(

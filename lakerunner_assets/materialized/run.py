@@ -10,11 +10,13 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.metadata import version
 
 from lakerunner_assets.materialized.plan import Derivation, HourPlan, Wanted, plan_hours
 from lakerunner_assets.materialized.preset import ORIGIN
 from lakerunner_assets.materialized.rule_cells import RuleOutcome
 from lakerunner_assets.materialized.rules import rules_of, rules_origin
+from lakerunner_assets.materialized.standing import RuleStanding, Standing
 from lakerunner_assets.materialized.task import DeriveAnswer, DeriveUnit, materialize
 from lakerunner_assets.metric_hours.run import MAX_PLANS, HourMade, HourReport, Maker, make_hours
 from lakerunner_assets.partitions import in_window
@@ -23,7 +25,7 @@ from lakerunner_assets.run_context import RunContext
 from lakerunner_query.protocol.units import segment_ref
 from resources.index.contract import PipelineIndex
 from resources.index.rule_types import RuleHour
-from resources.index.types import BatchKind, BuiltPartition, Claim, Publication
+from resources.index.types import BatchKind, BuiltPartition, Claim, Publication, Segment
 from resources.lake.frequency import AS_SENT
 from resources.lake.layout import Signal
 from resources.lake.options import OrgOptions
@@ -31,6 +33,14 @@ from resources.lake.signals import FACTS, MATERIALIZED_MS
 from resources.lake.timecut import HOUR_NS
 from resources.settings import Settings
 
+GROWING = frozenset({Signal.LOGS})
+"""Signals whose records count each for itself.
+
+A span may be sent again and counts once, and traces are looked at whole; two samples of one time count as
+one. What comes to hours of those changes what is counted of the rest.
+"""
+GROWING_SERIES = 100_000
+"""Limit of series up to which no other limit of an evaluation over all records is met first."""
 MAX_JOB = 16
 """Hours of one Spark job."""
 MOST_DUE = 64
@@ -51,6 +61,8 @@ class DeriveReport(HourReport):
     """Totals of a run; `off` has organisations without a rule that switched the preset off."""
 
     records: int = 0
+    added: int = 0
+    """Hours of which only the records were read that came since they were derived."""
     ineligible: list[str] = field(default_factory=list)
     """Rules that may not stand for an hour, and why."""
 
@@ -64,7 +76,9 @@ def wanted_of(run: RunContext, signal: Signal, org: str, hours: Sequence[int], o
     names = [rules_origin(signal), *([ORIGIN] if with_preset else [])]
     origins = tuple(name.partition("@")[0] for name in names)
     mine = rules_of(rules.rules).get((org, signal), ())
-    return Wanted(mine, rules.revision, with_preset, most_series, origins, tuple(built))
+    can_grow = signal in GROWING and most_series <= GROWING_SERIES
+    by = f"{rules_origin(signal)}/{version('lakerunner')}/{most_series}" if can_grow else ""
+    return Wanted(mine, rules.revision, with_preset, most_series, origins, tuple(built), by)
 
 
 def derive_hours(
@@ -95,13 +109,13 @@ def _derive_org(
     force: bool,
 ) -> Iterator[HourDerived]:
     todo = list(hours)
-    for _ in range(MAX_PLANS):
+    for number in range(MAX_PLANS):
         wanted = wanted_of(run, signal, org, todo, options)
         if wanted.is_nothing:
             report.note_off(org)
             _put_off(run, signal, org, todo, ever=True)
             return
-        planned = _plan(run, signal, org, todo, wanted, force)
+        planned = _plan(run, signal, org, todo, wanted, force, can_grow=number == 0)
         report.current += len(planned.current)
         report.refused += [f"{org}, {hour}: {why}" for hour, why in planned.refused]
         _put_off(run, signal, org, [*planned.empty, *(hour for hour, _ in planned.refused)], ever=True)
@@ -111,7 +125,7 @@ def _derive_org(
             if answer is None or made is None:
                 todo.append(each.hour_ns)
             else:
-                _report(made, answer, report)
+                _report(made, answer, each.standing, report)
                 yield HourDerived(made, answer.records, answer.rules)
         if not todo:
             return
@@ -119,12 +133,22 @@ def _derive_org(
 
 
 def _plan(
-    run: RunContext, signal: Signal, org: str, hours: Sequence[int], wanted: Wanted, force: bool
+    run: RunContext,
+    signal: Signal,
+    org: str,
+    hours: Sequence[int],
+    wanted: Wanted,
+    force: bool,
+    *,
+    can_grow: bool,
 ) -> HourPlan:
+    """Plan the hours; whole ones if adding to what stands did not succeed."""
     window = (min(hours) - HOUR_NS, max(hours) + 2 * HOUR_NS)
     view = run.index.tier_view(org, signal, (AS_SENT, MATERIALIZED_MS), *window)
     metrics = run.index.tier_view(org, Signal.METRICS, (AS_SENT,), *window)
-    return plan_hours(org, signal, hours, view, metrics, wanted, force=force)
+    found = {hour: run.index.hour_growth(org, signal, hour) for hour in (hours if wanted.by else ())}
+    growths = {hour: growth for hour, growth in found.items() if growth is not None}
+    return plan_hours(org, signal, hours, view, metrics, wanted, growths, force=force, whole=not can_grow)
 
 
 def _put_off(run: RunContext, signal: Signal, org: str, hours: Sequence[int], *, ever: bool) -> None:
@@ -158,11 +182,25 @@ def _unit(lake_url: str, wanted: Wanted, claim: Claim, each: Derivation) -> Deri
         wanted.with_preset,
         wanted.rules,
         wanted.most_series,
+        _standing(wanted, each),
     )
 
 
-def _report(made: HourMade, answer: DeriveAnswer, report: DeriveReport) -> None:
+def _standing(wanted: Wanted, each: Derivation) -> Standing | None:
+    if each.standing is None:
+        return None
+    facts = [one for one in wanted.built if one.hour_ns == each.hour_ns]
+    return Standing(
+        tuple(RuleStanding(one.rule_id, one.errors, one.refusals) for one in facts),
+        tuple(map(segment_ref, each.standing)),
+    )
+
+
+def _report(
+    made: HourMade, answer: DeriveAnswer, standing: Sequence[Segment] | None, report: DeriveReport
+) -> None:
     report.records += answer.records
+    report.added += standing is not None
     for rule in answer.rules:
         name = report.add_rule(made.org, rule.metric, rule.rows)
         if rule.refusal:
@@ -175,7 +213,9 @@ def _publication(wanted: Wanted, claim: Claim, each: Derivation, answer: DeriveA
         new_segment(claim, one, settled=True, origin=origin)
         for origin, one in zip(answer.origins, answer.segments, strict=True)
     )
-    built = BuiltPartition(each.hour_ns, each.expected_version, each.built_from)
+    by = wanted.by if each.are_known and answer.can_grow else ""
+    objects = each.objects if by else ()
+    built = BuiltPartition(each.hour_ns, each.expected_version, each.built_from, objects, by)
     source_version = each.built_from.get(each.hour_ns, 0)
     return Publication(
         claim,
@@ -184,7 +224,16 @@ def _publication(wanted: Wanted, claim: Claim, each: Derivation, answer: DeriveA
         hours=(each.hour_ns,) if segments or each.retire else (),
         materialized=(each.signal, built),
         rule_hours=tuple(
-            RuleHour(each.hour_ns, rule.rule_id, rule.version, source_version, not rule.refusal, rule.rows)
+            RuleHour(
+                each.hour_ns,
+                rule.rule_id,
+                rule.version,
+                source_version,
+                not rule.refusal,
+                rule.rows,
+                rule.errors,
+                rule.refusals,
+            )
             for rule in answer.rules
         ),
         rules_revision=wanted.revision,

@@ -37,6 +37,7 @@ from resources.index.types import (
     DeadLetter,
     DueBatch,
     DuePartition,
+    HourGrowth,
     Intake,
     IntakeResult,
     LiveSegment,
@@ -89,6 +90,9 @@ class TierIndex(Protocol):
 
     def rule_hours(self, org: str, signal: Signal, start_ns: int, end_ns: int) -> list[RuleHour]:
         """List the rules that hours from `start_ns` to before `end_ns` were derived by, by hour and id."""
+
+    def hour_growth(self, org: str, signal: Signal, hour_ns: int) -> HourGrowth | None:
+        """Return what came to an hour since metrics were derived from it; None: it never had a record."""
 
 
 class MetadataIndex(Protocol):

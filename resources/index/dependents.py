@@ -32,6 +32,13 @@ def is_sent(publication: Publication) -> bool:
     return publication.claim.kind not in DERIVING
 
 
+def is_rewrite(publication: Publication) -> bool:
+    """Tell if records of the changed hours are replaced; cooking only adds some."""
+    return is_sent(publication) and (
+        publication.claim.kind is not BatchKind.COOK or bool(publication.retire or publication.given_up)
+    )
+
+
 def changed_partitions(publication: Publication) -> list[int]:
     """Return the starts of the partitions whose content changes, in the order in which they are locked."""
     return sorted({*publication.hours, *(built.start_ns for built in publication.built)})

@@ -108,6 +108,10 @@ class RuleHour:
     """False where the metric may not stand for its source: labels overflowed, or an event had no value."""
     rows: int
     """Samples of the rule in this hour."""
+    errors: int = 0
+    """Events with an error, or without a number."""
+    refusals: tuple[str, ...] = ()
+    """All other reasons why it is not eligible."""
 
 
 @dataclass(frozen=True, slots=True)

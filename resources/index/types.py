@@ -263,6 +263,29 @@ class BuiltPartition:
     """Version when the build was planned; 0 for one that never was built."""
     built_from: Mapping[int, int]
     """Version of each source partition by its start, as read when the build was planned."""
+    objects: tuple[int, ...] = ()
+    """Derived metrics only: raw objects whose records were counted, if `by` is not empty."""
+    by: str = ""
+    """Derived metrics only: what counted them; empty: nothing can be added to what was built."""
+
+
+@dataclass(frozen=True, slots=True)
+class HourGrowth:
+    """Records of an hour, and those that its derived metrics stand for."""
+
+    version: int
+    """Version of the derived hour; 0: it never was derived."""
+    built_version: int
+    """`sent_version` of the hour that it was derived from."""
+    built_objects: tuple[int, ...]
+    built_by: str
+    sent_version: int
+    rewritten_version: int
+    """`sent_version` after the newest publication that replaced records."""
+    objects: tuple[tuple[int, int], ...]
+    """Raw objects with records in the hour, and how many."""
+    added: tuple[Segment, ...]
+    """Segments, live or retired, that were cooked of objects beyond `built_objects`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,7 @@ CHQ_VALUE_DOUBLE = "chq_value_double"
 CHQ_VALUE_EXPONENT = "chq_value_exponent"
 CHQ_VALUE_INT = "chq_value_int"
 CHQ_VALUE_KIND = "chq_value_kind"
+CHQ_VALUE_REST = "chq_value_rest"
 CHQ_VALUE_SCALED = "chq_value_scaled"
 CHQ_VALUE_SQL = "chq_value_sql"
 FIELD_SCOPE, FIELD_KEY, FIELD_KIND = "chq_scope", "chq_key", "chq_kind"
@@ -232,6 +233,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(CHQ_TSNS, _INT, _METRICS, _DECODER, "event time, ns, where it is not ms times 1,000,000"),
     Column(CHQ_VALUE_INT, _INT, _METRICS, _DECODER, "integer as sent, where its double differs"),
     Column(CHQ_VALUE_KIND, _TEXT, _METRICS, _DECODER, "`int` or `double`"),
+    Column(CHQ_VALUE_REST, _DOUBLE, _METRICS, _DECODER, "what rounding took from a derived sum"),
     Column("metric_temporality", _TEXT, _SAMPLED, _DECODER, "`delta`, `cumulative`; of rollups also `mixed`"),
     Column("metric_is_monotonic", _FLAG, _SAMPLED, _DECODER, "as sent"),
     Column(CHQ_START_TSNS, _INT, _METRICS, _DECODER, "start of the interval of a point, as sent"),

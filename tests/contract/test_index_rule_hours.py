@@ -7,7 +7,18 @@ import pytest
 from resources.index.memory import MemoryIndex
 from resources.index.rule_types import CoverageQuery, RuleGaps, RuleHour
 from resources.index.sweeping_types import AgingSegment, OldTier, OldWindow
-from resources.index.types import BatchKind, BatchPlan, BuiltPartition, Publication, PublishConflictError
+from resources.index.types import (
+    BatchKind,
+    BatchPlan,
+    BuiltPartition,
+    HourGrowth,
+    Intake,
+    ObjectDone,
+    ObjectNotice,
+    Publication,
+    PublishConflictError,
+    Segment,
+)
 from resources.lake.frequency import AS_SENT
 from resources.lake.layout import Signal
 from resources.lake.signals import MATERIALIZED_MS
@@ -166,3 +177,82 @@ def test_a_conflict_leaves_the_rules_of_before(index: Index) -> None:
     with pytest.raises(PublishConflictError, match="built by"):
         index.publish(second)
     assert index.rule_hours("acme", Signal.LOGS, HOUR, NEXT) == [rule(1)]
+
+
+def cook_object(index: Index, number: int, rows: int = 5) -> int:
+    """Publish a segment of one raw object; return the object's id."""
+    key = f"otel-raw/acme/c/logs/{number}"
+    index.take_in(Intake("k", (ObjectNotice("raw", key, "acme", "c", Signal.LOGS, HOUR, 10, "e"),)))
+    index.plan_batches(
+        Signal.LOGS,
+        lambda found: [
+            BatchPlan(BatchKind.COOK, "acme", "c", Signal.LOGS, HOUR, (o.object_id,)) for o in found
+        ],
+    )
+    (claim,) = index.claim_due(Signal.LOGS, BatchKind.COOK, 10**9)
+    (one,) = claim.inputs
+    done = (ObjectDone(one.object_id, "e", rows, 0, 0, ((HOUR, rows),)),)
+    index.publish(
+        Publication(
+            claim, (log_segment(number, rows=rows, object_ids=(one.object_id,)),), done, hours=(HOUR,)
+        )
+    )
+    return one.object_id
+
+
+def log_segment(number: int, **more: object) -> Segment:
+    return segment(number, signal=Signal.LOGS, dataset="logs", **more)
+
+
+def growth(index: Index) -> HourGrowth:
+    found = index.hour_growth("acme", Signal.LOGS, HOUR)
+    assert found is not None
+    return found
+
+
+def derive_of(index: Index, *objects: int) -> None:
+    seen = growth(index)
+    built = BuiltPartition(HOUR, seen.version, {HOUR: seen.sent_version}, objects, "x@1")
+    claim = index.create_claimed(BatchPlan(BatchKind.MATERIALIZE, "acme", "all", Signal.METRICS, HOUR))
+    hours = (rule(seen.sent_version, eligible=False, errors=2, refusals=("a", "b")),)
+    index.publish(Publication(claim, (), hours=(HOUR,), materialized=(Signal.LOGS, built), rule_hours=hours))
+
+
+def test_what_came_since_a_derivation_is_told_by_its_objects(index: Index) -> None:
+    assert index.hour_growth("acme", Signal.LOGS, HOUR) is None
+    one = cook_object(index, 1)
+    derive_of(index, one)
+    seen = growth(index)
+    assert (seen.version, seen.built_version, seen.built_objects, seen.built_by) == (1, 1, (one,), "x@1")
+    assert (seen.objects, seen.added) == (((one, 5),), ())
+    two = cook_object(index, 2, rows=7)
+    seen = growth(index)
+    assert (seen.sent_version, seen.rewritten_version, seen.objects) == (2, 0, ((one, 5), (two, 7)))
+    assert [(s.segment_id, s.rows) for s in seen.added] == [(f"{2:032x}", 7)]
+    assert index.hour_growth("beta", Signal.LOGS, HOUR) is None
+    (found,) = index.rule_hours("acme", Signal.LOGS, HOUR, NEXT)
+    assert (found.errors, found.refusals) == (2, ("a", "b"))
+
+
+def test_merged_segments_are_told_as_they_were_cooked(index: Index) -> None:
+    one = cook_object(index, 1)
+    derive_of(index, one)
+    two = cook_object(index, 2)
+    ids = tuple(f"{n:032x}" for n in (1, 2))
+    plan = BatchPlan(BatchKind.COMPACT, "acme", "c", Signal.LOGS, HOUR, segment_ids=ids)
+    merged = log_segment(3, rows=10, level=1, object_ids=(one, two))
+    index.publish(Publication(index.create_claimed(plan), (merged,), retire=ids))
+    seen = growth(index)
+    assert [s.segment_id for s in seen.added] == [ids[1]]
+    assert seen.rewritten_version == 0
+
+
+def test_a_rebuild_is_a_rewrite_and_cooking_is_none(index: Index) -> None:
+    one = cook_object(index, 1)
+    derive_of(index, one)
+    claim = index.create_claimed(BatchPlan(BatchKind.REBUILD, "acme", "c", Signal.LOGS, HOUR))
+    again = log_segment(4, object_ids=(one,))
+    index.publish(Publication(claim, (again,), retire=(f"{1:032x}",), hours=(HOUR,)))
+    cook_object(index, 2)
+    seen = growth(index)
+    assert (seen.built_version, seen.rewritten_version, seen.sent_version) == (1, 2, 3)

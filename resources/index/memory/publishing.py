@@ -11,6 +11,7 @@ from resources.index.dependents import (
     changed_partitions,
     dependents,
     derivable_hours,
+    is_rewrite,
     is_sent,
     recordable_hours,
     recorded_window,
@@ -159,6 +160,8 @@ class Publishing(Batches, Tiers):
         found = self._version(publication, publication.frequency_ms, start)
         found.version += 1
         found.sent += is_sent(publication)
+        if is_rewrite(publication):
+            found.rewritten = found.sent
         return found.version
 
     def _note_built(self, publication: Publication, built: BuiltPartition) -> None:
@@ -237,6 +240,8 @@ class Publishing(Batches, Tiers):
         self, mine: Version, built: BuiltPartition | RecordedFrom, versions: dict[int, int], has_rules: bool
     ) -> None:
         mine.built_from = dict(built.built_from)
+        if isinstance(built, BuiltPartition):
+            mine.built_objects, mine.built_by = built.objects, built.by
         current = {start: version for start, version in versions.items() if version > 0}
         if has_rules and current == mine.built_from:
             mine.due_at = None

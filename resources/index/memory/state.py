@@ -67,9 +67,13 @@ class Batch:
 class Version:
     version: int = 0
     sent: int = 0
+    rewritten: int = 0
+    """`sent` after the newest publication that replaced records."""
     built_from: dict[int, int] = field(default_factory=dict)
     due_at: float | None = None
     expired: bool = False
+    built_objects: tuple[int, ...] = ()
+    built_by: str = ""
 
 
 @dataclass(slots=True)

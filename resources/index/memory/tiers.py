@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from resources.index.memory.reading import Reading, partition_of, without_long
-from resources.index.memory.state import MemoryPart, StoredSegment
+from resources.index.memory.state import MemoryPart, StoredSegment, Version
 from resources.index.rule_types import CoverageQuery, RuleGaps, RuleHour
 from resources.index.sweeping_types import OrphanNumbers, TierNumbers, TierStatus
 from resources.index.types import (
     BatchState,
     CountQuery,
     DuePartition,
+    HourGrowth,
     LiveSegment,
     Segment,
     SegmentQuery,
@@ -132,6 +133,29 @@ class Tiers(Reading):
             ),
             key=lambda each: (each.hour_ns, each.rule_id),
         )
+
+    def hour_growth(self, org: str, signal: Signal, hour_ns: int) -> HourGrowth | None:
+        with self._one_at_a_time:
+            source = self._state.versions.get((org, signal, AS_SENT, hour_ns))
+            if source is None:
+                return None
+            derived = self._state.versions.get((org, signal, MATERIALIZED_MS, hour_ns), Version())
+            found = self.objects_with_rows_in(org, signal, hour_ns)
+            objects = sorted((one.object_id, one.hour_rows) for one in found)
+            new = {one for one, _ in objects} - set(derived.built_objects)
+            scope = (org, signal, signal.value, AS_SENT, hour_ns, HOUR_NS, 0, "")
+            cooked = [
+                without_long(s)
+                for s in (kept.segment for kept in self._state.segments.values())
+                if (s.org, s.signal, s.dataset, s.frequency_ms, s.hour_ns, s.width_ns, s.level, s.origin)
+                == scope
+                and new.intersection(s.object_ids)
+            ]
+            return HourGrowth(
+                derived.version, derived.built_from.get(hour_ns, 0), derived.built_objects, derived.built_by,
+                source.sent, source.rewritten, tuple(objects),
+                tuple(sorted(cooked, key=lambda s: (s.min_ns, s.segment_id))),
+            )  # fmt: skip
 
     def _count(self, counted: CountQuery) -> int:
         return sum(1 for s in self._live() if (s.org, s.dataset) == (counted.org, counted.dataset))

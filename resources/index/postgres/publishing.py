@@ -20,6 +20,7 @@ from resources.index.dependents import (
     changed_partitions,
     dependents,
     derivable_hours,
+    is_rewrite,
     is_sent,
     recordable_hours,
     recorded_window,
@@ -182,7 +183,11 @@ STEPS = (
 def _bump(connection: Connection, publication: Publication) -> dict[int, int]:
     versions: dict[int, int] = {}
     for start in changed_partitions(publication):
-        values = {**_partition(publication, start), "sent": is_sent(publication)}
+        values = {
+            **_partition(publication, start),
+            "sent": is_sent(publication),
+            "rewrite": is_rewrite(publication),
+        }
         row = connection.execute(SQL["bump_partition"], values).fetchone()
         if row is None:
             raise PublishConflictError(f"partition {start} vanished while it was locked")
@@ -218,7 +223,7 @@ def _note_built(connection: Connection, publication: Publication, built: BuiltPa
 
 def _note_materialized(connection: Connection, publication: Publication, built: BuiltPartition) -> None:
     scope = _materialized(publication)
-    connection.execute(SQL["bump_partition"], {**scope, "sent": False})
+    connection.execute(SQL["bump_partition"], {**scope, "sent": False, "rewrite": False})
     low, high = source_window(Signal(scope["signal"]), built.start_ns)
     sources = {**scope, "frequency_ms": AS_SENT, "from_ns": low, "to_ns": high}
     rows = connection.execute(SQL["sent_versions"], sources).fetchall()
@@ -227,12 +232,14 @@ def _note_materialized(connection: Connection, publication: Publication, built: 
     _note_sources(connection, scope, built, has_rules and _has_versions(built, rows))
     connection.execute(SQL["drop_rule_hours"], {**scope, "hour_ns": built.start_ns})
     for hour in publication.rule_hours:
-        connection.execute(SQL["insert_rule_hour"], {**scope, **asdict(hour)})
+        connection.execute(
+            SQL["insert_rule_hour"], {**scope, **asdict(hour), "refusals": list(hour.refusals)}
+        )
 
 
 def _note_recorded(connection: Connection, publication: Publication, recorded: RecordedFrom) -> None:
     scope = _recorded(publication)
-    connection.execute(SQL["bump_partition"], {**scope, "sent": False})
+    connection.execute(SQL["bump_partition"], {**scope, "sent": False, "rewrite": False})
     rows = source_rows(connection, publication.claim.org, recorded.signals, *recorded_window(recorded))
     rules = connection.execute(SQL["rules_revision"], scope).fetchone()
     has_rules = rules is not None and rules["revision"] == publication.rules_revision
@@ -260,7 +267,9 @@ def _note_sources(
 ) -> None:
     """Record what the partition was built from; it stays due if that has changed since planning."""
     text = json.dumps({str(start): version for start, version in sorted(built.built_from.items())})
-    connection.execute(SQL["note_built"], {**scope, "built_from": text, "current": current})
+    objects, by = (list(built.objects), built.by) if isinstance(built, BuiltPartition) else ([], "")
+    values = {"built_from": text, "current": current, "objects": objects, "by": by}
+    connection.execute(SQL["note_built"], {**scope, **values})
 
 
 def _has_versions(built: BuiltPartition | RecordedFrom, rows: Sequence[Mapping[str, Any]]) -> bool:

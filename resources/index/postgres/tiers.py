@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from resources.index.postgres.connections import PostgresPart
+from resources.index.postgres.reading import segment_of
 from resources.index.rule_types import RuleHour
 from resources.index.statements import load
 from resources.index.sweeping_types import OrphanNumbers, TierNumbers, TierStatus
-from resources.index.types import DuePartition, LiveSegment
+from resources.index.types import DuePartition, HourGrowth, LiveSegment
 from resources.lake.layout import Signal
-from resources.lake.signals import dataset_of
+from resources.lake.signals import MATERIALIZED_MS, dataset_of
 
 STATUS_SQL = load("tier_status")
 
@@ -57,7 +58,29 @@ class Tiers(PostgresPart):
 
     def rule_hours(self, org: str, signal: Signal, start_ns: int, end_ns: int) -> list[RuleHour]:
         values = {"org": org, "signal": signal.value, "start_ns": start_ns, "end_ns": end_ns}
-        return [RuleHour(**row) for row in self._rows(SQL["rule_hours"], values)]
+        rows = self._rows(SQL["rule_hours"], values)
+        return [RuleHour(**{**row, "refusals": tuple(row["refusals"])}) for row in rows]
+
+    def hour_growth(self, org: str, signal: Signal, hour_ns: int) -> HourGrowth | None:
+        scope = {"org": org, "signal": signal.value, "hour_ns": hour_ns, "dataset": signal.value}
+        rows = self._rows(
+            SQL["hour_growth"], {**scope, "hour_text": str(hour_ns), "derived_ms": MATERIALIZED_MS}
+        )
+        if not rows:
+            return None
+        (row,) = rows
+        added = sorted(set(row["object_ids"]) - set(row["built_objects"]))
+        cooked = self._rows(SQL["cooked_of"], {**scope, "object_ids": added}) if added else []
+        return HourGrowth(
+            row["version"],
+            row["built_version"],
+            tuple(row["built_objects"]),
+            row["built_by"],
+            row["sent_version"],
+            row["rewritten_version"],
+            tuple(zip(row["object_ids"], row["object_rows"], strict=True)),
+            tuple(map(segment_of, cooked)),
+        )
 
     def put_off(
         self, org: str, signal: Signal, frequency_ms: int, starts: Sequence[int], *, ever: bool

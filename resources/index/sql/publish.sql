@@ -25,6 +25,7 @@ UPDATE lakerunner.partition
 SET
     version = version + 1,
     sent_version = sent_version + CASE WHEN %(sent)s THEN 1 ELSE 0 END,
+    rewritten_version = CASE WHEN %(rewrite)s THEN sent_version + 1 ELSE rewritten_version END,
     updated_at = now()
 WHERE
     org_id = %(org)s
@@ -68,16 +69,19 @@ WHERE org_id = %(org)s AND signal = %(signal)s AND hour_ns = %(hour_ns)s;
 
 -- name: insert_rule_hour
 INSERT INTO lakerunner.rule_hour
-(org_id, signal, hour_ns, rule_id, version, source_version, eligible, rows)
+(org_id, signal, hour_ns, rule_id, version, source_version, eligible, rows, errors, refusals)
 VALUES
 (
-    %(org)s, %(signal)s, %(hour_ns)s, %(rule_id)s, %(version)s, %(source_version)s, %(eligible)s, %(rows)s
+    %(org)s, %(signal)s, %(hour_ns)s, %(rule_id)s, %(version)s, %(source_version)s, %(eligible)s, %(rows)s,
+    %(errors)s, %(refusals)s
 );
 
 -- name: note_built
 UPDATE lakerunner.partition
 SET
     built_from = %(built_from)s,
+    built_objects = %(objects)s,
+    built_by = %(by)s,
     due_since = CASE WHEN %(current)s THEN NULL ELSE coalesce(due_since, now()) END
 WHERE
     org_id = %(org)s

@@ -194,7 +194,9 @@ SELECT
     version,
     source_version,
     eligible,
-    rows
+    rows,
+    errors,
+    refusals
 FROM lakerunner.rule_hour
 WHERE
     org_id = %(org)s
@@ -202,6 +204,78 @@ WHERE
     AND hour_ns >= %(start_ns)s
     AND hour_ns < %(end_ns)s
 ORDER BY hour_ns, rule_id;
+
+-- name: hour_growth
+-- One statement, hence one snapshot: an object and the version that it raises are seen together.
+SELECT
+    s.sent_version,
+    s.rewritten_version,
+    coalesce(d.version, 0) AS version,
+    coalesce((d.built_from ->> %(hour_text)s)::bigint, 0) AS built_version,
+    coalesce(d.built_objects, '{}') AS built_objects,
+    coalesce(d.built_by, '') AS built_by,
+    coalesce(o.object_ids, '{}') AS object_ids,
+    coalesce(o.object_rows, '{}') AS object_rows
+FROM lakerunner.partition AS s
+LEFT JOIN lakerunner.partition AS d
+    ON
+        s.org_id = d.org_id
+        AND s.signal = d.signal
+        AND s.start_ns = d.start_ns
+        AND d.frequency_ms = %(derived_ms)s
+LEFT JOIN LATERAL (
+    SELECT
+        array_agg(h.object_id ORDER BY h.object_id) AS object_ids,
+        array_agg(h.rows ORDER BY h.object_id) AS object_rows
+    FROM lakerunner.raw_object_hour AS h
+    WHERE h.org_id = s.org_id AND h.signal = s.signal AND h.hour_ns = s.start_ns
+) AS o ON TRUE
+WHERE
+    s.org_id = %(org)s
+    AND s.signal = %(signal)s
+    AND s.frequency_ms = 0
+    AND s.start_ns = %(hour_ns)s;
+
+-- name: cooked_of
+-- Segments never change, and one that was merged with others is kept for a while.
+SELECT
+    segment_id,
+    key,
+    org_id,
+    collector,
+    signal,
+    dataset,
+    frequency_ms,
+    hour_ns,
+    width_ns,
+    min_ns,
+    max_ns,
+    rows,
+    bytes,
+    level,
+    origin,
+    format_version,
+    sort_version,
+    series_offset,
+    series_length,
+    bloom_offset,
+    bloom_length,
+    settled
+FROM lakerunner.segment
+WHERE
+    org_id = %(org)s
+    AND signal = %(signal)s
+    AND frequency_ms = 0
+    AND hour_ns = %(hour_ns)s
+    AND width_ns = 3600000000000
+    AND level = 0
+    AND origin = ''
+    AND dataset = %(dataset)s
+    AND segment_id IN (
+        SELECT c.segment_id FROM lakerunner.segment_source AS c
+        WHERE c.object_id = any(%(object_ids)s)
+    )
+ORDER BY min_ns, segment_id;
 
 -- name: rule_gaps
 -- Hours with records, now or once, that a rule was not built for from what is there now.

@@ -81,7 +81,7 @@ def test_rules_from_traces_equal_traceql(
     assert not report.ineligible
     assert gaps(lake, Signal.TRACES, "failed") == ()
     own = [s.origin for s in derived_segments(lake) if s.hour_ns == HOUR]
-    assert sorted(own) == ["derived-traces@1", "span-metrics@1"]
+    assert sorted(own) == ["derived-traces@2", "span-metrics@1"]
 
 
 def test_rules_from_traces_do_without_the_preset(lake: Lake) -> None:
@@ -91,7 +91,7 @@ def test_rules_from_traces_do_without_the_preset(lake: Lake) -> None:
     lake.cook(Signal.TRACES)
     derive_rules(lake, Signal.TRACES)
     assert_spans_equal(lake)
-    assert {s.origin for s in derived_segments(lake)} == {"derived-traces@1"}
+    assert {s.origin for s in derived_segments(lake)} == {"derived-traces@2"}
 
 
 def test_rules_about_whole_traces_stand_for_no_query(lake: Lake) -> None:
