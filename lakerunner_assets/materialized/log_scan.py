@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -245,19 +245,29 @@ def _visit(node: _Node, frame: LogFrame, clock: Clock, hour_ns: int) -> None:
 def _lines_of(frame: LogFrame, flags: Flags, node: _Node) -> LogFrame:
     """Return the lines that passed, with what is looked at behind."""
     labels = {name: column for name, column in frame.labels.items() if name in node.after or name == ERROR}
-    line = frame.line if node.needs_line_after else pa.repeat(pa.scalar("", pa.string()), frame.count)
-    return replace(frame, labels=labels, line=line).keep(flags & node.selects[_ranks(frame)])
+    rows = np.flatnonzero(flags)
+    if not node.selects.all():
+        rows = rows[node.selects[_ranks(frame)[rows]]]
+    if node.needs_line_after:
+        return replace(frame, labels=labels).take(rows)
+    return replace(frame, labels=labels, line=_no_lines(frame.count)).take(rows)
 
 
 def _pruned(frame: LogFrame, node: _Node) -> LogFrame:
     """Leave out what nothing behind looks at, and lines of streams that no rule behind selects."""
     labels = {name: column for name, column in frame.labels.items() if name in node.labels}
-    line = frame.line if node.needs_line else pa.repeat(pa.scalar("", pa.string()), frame.count)
+    line = frame.line if node.needs_line else _no_lines(frame.count)
     part = replace(frame, labels=labels, line=line)
     if node.selects.all():
         return part
     wanted = node.selects[_ranks(frame)]
     return part.keep(wanted) if wanted.mean() < FEW else part
+
+
+@lru_cache(maxsize=2)
+def _no_lines(count: int) -> pa.StringArray:
+    """Return empty lines; all frames of a scan have about the same number."""
+    return pa.repeat(pa.scalar("", pa.string()), count)
 
 
 def _ranks(frame: LogFrame) -> Int64s:

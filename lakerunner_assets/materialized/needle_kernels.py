@@ -22,24 +22,29 @@ def mark_needles(
     needles: Bytes,
     starts: Int64s,
     anchors: Int64s,
+    window: int,
+    skips: Bytes,
     heads: Int16s,
     following: Int64s,
     found: Flags,
 ) -> None:
-    """Flag lines by needle: each is looked for where a pair of its bytes stands.
+    """Flag lines by needle: each is looked for where the last pair of a window of it stands.
 
-    Needle n is `needles[starts[n]:starts[n + 1]]`, its pair begins at `anchors[n]` within. `heads` has the
-    first needle of each slot and `following` the next one, or -1.
+    Needle n is `needles[starts[n]:starts[n + 1]]`, the last pair of its window begins at `anchors[n]` within.
+    `skips` has for each slot how far behind a pair the next window may end; where it may end here, `heads`
+    has the first needle of the slot and `following` the next one, or -1.
     """
     for row in range(len(offsets) - 1):
         begin, end = np.int64(offsets[row]), np.int64(offsets[row + 1])
-        if end - begin < 2:
-            continue
-        first = np.uint64(data[np.uint64(begin)])
-        for at in range(begin, end - 1):
-            second = np.uint64(data[np.uint64(at + 1)])
-            needle = np.int64(heads[((first << np.uint64(4)) ^ second) & np.uint64(SLOTS - 1)])
-            first = second
+        at = begin + window - 2
+        while at < end - 1:
+            first, second = np.uint64(data[np.uint64(at)]), np.uint64(data[np.uint64(at + 1)])
+            slot = ((first << np.uint64(4)) ^ second) & np.uint64(SLOTS - 1)
+            skip = np.int64(skips[slot])
+            if skip:
+                at += skip
+                continue
+            needle = np.int64(heads[slot])
             while needle >= 0:
                 start, behind = starts[np.uint64(needle)], starts[np.uint64(needle + 1)]
                 place = at - anchors[np.uint64(needle)]
@@ -47,6 +52,7 @@ def mark_needles(
                 if inside and _stands(data, place, needles, start, behind - start):
                     found[needle, row] = True
                 needle = following[np.uint64(needle)]
+            at += 1
 
 
 @inlined

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from lakerunner_assets.materialized.rule_cells import RuleTask
+from resources.index.dependents import source_window
 from resources.index.rule_types import RuleHour
 from resources.index.types import HourGrowth, Partition, Segment, TierView
 from resources.lake.frequency import AS_SENT
@@ -120,8 +121,8 @@ def plan_hours(
         elif not force and not own.due and _is_current(own, source, wanted):
             current.append(hour)
         else:
-            beside = HOUR_NS if FACTS[signal].margin_ns else 0
-            read = [versions.get(near) for near in dict.fromkeys((hour - beside, hour, hour + beside))]
+            first, end = source_window(signal, hour)
+            read = [versions.get(near) for near in range(first, end, HOUR_NS)]
             built_from = {p.start_ns: p.sent_version for p in read if p is not None}
             mine = [s for s in metrics.segments if s.hour_ns == hour and wanted.replaces(s.origin)]
             all_of_it = _derivation(own, built_from, view.segments, tuple(s.segment_id for s in mine))
@@ -164,11 +165,12 @@ def _derivation(
     own: Partition, versions: Mapping[int, int], segments: Sequence[Segment], retire: tuple[str, ...]
 ) -> Derivation:
     hour, end = own.start_ns, own.start_ns + HOUR_NS
-    margin_ns = FACTS[own.signal].margin_ns
+    facts = FACTS[own.signal]
+    first_ns, last_ns = hour - facts.margin_ns, end + facts.margin_behind_ns
     sent = [s for s in segments if s.frequency_ms == AS_SENT and not s.origin]
     mine = [s for s in sent if s.max_ns > hour and s.min_ns <= end]  # a sealed day lies over its hours
     others = [s for s in sent if s.max_ns <= hour or s.min_ns > end]
-    beside = [s for s in others if s.max_ns > hour - margin_ns and s.min_ns <= end + margin_ns]
+    beside = [s for s in others if s.max_ns > first_ns and s.min_ns <= last_ns]
     return Derivation(
         own.org,
         own.signal,

@@ -81,7 +81,7 @@ def derive_rules(
         evaluate: Mapping[Signal, Callable[[Sequence[RuleTask]], dict[int, RuleCells]]] = {
             Signal.LOGS: lambda some: derive_logs(some, own, hour_ns, most, place, session),
             Signal.TRACES: lambda some: derive_spans(some, own, beside, hour_ns, most, place),
-            Signal.METRICS: lambda some: derive_samples(some, own, hour_ns, most, place),
+            Signal.METRICS: lambda some: derive_samples(some, own, beside, hour_ns, most, place),
         }
         cells, wrong = _evaluate_all(rules, evaluate[signal])
     if standing is not None:

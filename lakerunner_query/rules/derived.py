@@ -27,7 +27,7 @@ from lakerunner_query.logql.lang.stages import stage_text
 from lakerunner_query.promql.lang.ast import Selector
 from lakerunner_query.promql.lang.parser import parse as parse_promql
 from lakerunner_query.rules.checks import LABEL_NAME, METRIC_NAME, NAME
-from lakerunner_query.rules.documents import LINE_BYTES, SAMPLE, DerivedMetric
+from lakerunner_query.rules.documents import INCREASE, LINE_BYTES, SAMPLE, DerivedMetric
 from lakerunner_query.rules.yaml_nodes import Fault, Fields, Node, Reading
 from lakerunner_query.syntax import MatchOp
 from lakerunner_query.traceql.lang.ast import Pipeline
@@ -178,8 +178,10 @@ def _check_samples(metric: DerivedMetric) -> None:
     expr = parse_promql(metric.select)
     if not isinstance(expr, Selector) or expr != Selector(expr.name, expr.matchers):
         raise SelectionError('expected a selector such as http_requests_total{job="shop"} alone')
-    if metric.value not in {"", SAMPLE}:
-        raise SelectionError(f"value {metric.value!r}: of samples it is {SAMPLE!r}, or left out")
+    if metric.value not in {"", SAMPLE, INCREASE}:
+        raise SelectionError(
+            f"value {metric.value!r}: of samples it is {SAMPLE!r} or {INCREASE!r}, or left out"
+        )
 
 
 _CHECKS: Mapping[Signal, Callable[[DerivedMetric], None]] = {

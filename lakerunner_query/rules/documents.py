@@ -82,6 +82,8 @@ LINE_BYTES = "line_bytes()"
 """Value of a derived metric that measures the bytes of log lines."""
 SAMPLE = "sample"
 """Value of a derived metric that takes the values of samples as they were sent."""
+INCREASE = "increase"
+"""Value of a derived metric that takes what a counter grew by since the sample before, resets included."""
 
 
 @dataclass(frozen=True, slots=True)

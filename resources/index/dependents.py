@@ -100,19 +100,20 @@ def _hours_of(rule: StoredRule, added_ns: int) -> list[HoursOfRule]:
 
 def source_window(signal: Signal, hour_ns: int) -> tuple[int, int]:
     """Return the hours that the metrics of an hour are derived from, as bounds of their starts."""
-    beside = HOUR_NS if FACTS[signal].margin_ns else 0
-    return hour_ns - beside, hour_ns + HOUR_NS + beside
+    facts = FACTS[signal]
+    before, behind = (HOUR_NS if margin else 0 for margin in (facts.margin_ns, facts.margin_behind_ns))
+    return hour_ns - before, hour_ns + HOUR_NS + behind
 
 
 def _touched(publication: Publication) -> set[int]:
-    """Return the changed hours, and their neighbours where records changed near the boundary."""
+    """Return the changed hours, and their neighbours that are derived from records near the boundary."""
     changed = set(changed_partitions(publication))
-    margin_ns = FACTS[publication.claim.signal].margin_ns
-    if not margin_ns:
-        return changed
-    if publication.retire:
-        return {hour + step for hour in changed for step in (-HOUR_NS, 0, HOUR_NS)}
+    facts = FACTS[publication.claim.signal]
     mine = [s for s in publication.segments if s.hour_ns in changed]
-    before = {s.hour_ns - HOUR_NS for s in mine if s.min_ns <= s.hour_ns + margin_ns}
-    behind = {s.hour_ns + HOUR_NS for s in mine if s.max_ns > s.hour_ns + HOUR_NS - margin_ns}
+    are_late = {s.hour_ns for s in mine if s.max_ns > s.hour_ns + HOUR_NS - facts.margin_ns}
+    are_early = {s.hour_ns for s in mine if s.min_ns <= s.hour_ns + facts.margin_behind_ns}
+    if publication.retire:  # what was taken away is not known
+        are_late = are_early = changed
+    behind = {hour + HOUR_NS for hour in are_late} if facts.margin_ns else set()
+    before = {hour - HOUR_NS for hour in are_early} if facts.margin_behind_ns else set()
     return changed | before | behind

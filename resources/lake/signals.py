@@ -23,7 +23,8 @@ RECORDED_MS = 2
 """Frequency of the partitions of metrics that say which hours were recorded; no tier has it, either."""
 RECORDED_DATASET = "recorded"
 MARGIN_NS = 5 * MINUTE_NS
-"""Margin of the traces: requests over the end of an hour are paired from both sides."""
+"""Margin of traces, whose requests over the end of an hour are paired from both sides, and of metrics, whose
+counters are compared with the sample before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,9 @@ class SignalFacts:
     recorded_by: str
     """Language of recording rules that read it; empty: none do."""
     margin_ns: int
-    """Time at both ends of an hour whose records its neighbours are derived from, too."""
+    """Time before an hour whose records it is derived from, too."""
+    margin_behind_ns: int
+    """The same behind the hour."""
     has_samples: bool
     """True if records are samples of series: segments have a series table and scaled values."""
     otlp_request: str
@@ -72,6 +75,7 @@ FACTS: dict[Signal, SignalFacts] = {
         has_preset=False,
         recorded_by="logql",
         margin_ns=0,
+        margin_behind_ns=0,
         has_samples=False,
         otlp_request="LogsRequest",
         otlp_root="ResourceLogs",
@@ -83,7 +87,8 @@ FACTS: dict[Signal, SignalFacts] = {
         tiers=TIERS,
         has_preset=False,
         recorded_by="promql",
-        margin_ns=0,
+        margin_ns=MARGIN_NS,
+        margin_behind_ns=0,
         has_samples=True,
         otlp_request="MetricsRequest",
         otlp_root="ResourceMetrics",
@@ -98,6 +103,7 @@ FACTS: dict[Signal, SignalFacts] = {
         has_preset=True,
         recorded_by="",
         margin_ns=MARGIN_NS,
+        margin_behind_ns=MARGIN_NS,
         has_samples=False,
         otlp_request="TraceRequest",
         otlp_root="ResourceSpans",

@@ -53,11 +53,12 @@ def unwrap_numbers(frame: LogFrame, unwrap: Unwrap) -> tuple[LogFrame, Doubles]:
     if not len(codes):
         return frame, np.zeros(0)
     found = convert_values(column.values, _CONVERT[unwrap.conversion])
-    wrong = np.zeros(len(column.values), np.bool_)
-    wrong[list(found.failures)] = True
-    rows = np.flatnonzero(wrong[codes]).astype(np.int64)
-    texts = [found.failures.get(code, "") for code in range(len(column.values))]
-    frame = mark_failed(frame, rows, SAMPLE_EXTRACTION, codes[rows], texts)
+    if found.failures:
+        wrong = np.zeros(len(column.values), np.bool_)
+        wrong[list(found.failures)] = True
+        rows = np.flatnonzero(wrong[codes]).astype(np.int64)
+        texts = [found.failures.get(code, "") for code in range(len(column.values))]
+        frame = mark_failed(frame, rows, SAMPLE_EXTRACTION, codes[rows], texts)
     numbers = found.numbers[codes]
     for stage in unwrap.filters:
         frame, kept = test_rows(frame, stage.condition)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakerunner_assets.materialized.run import DeriveReport
-from lakerunner_query.rules.documents import SAMPLE, DerivedMetric
+from lakerunner_query.rules.documents import INCREASE, SAMPLE, DerivedMetric
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS
 from tests.support.cooking_lake import HOUR, SECOND, Lake, lake_in
@@ -133,6 +133,62 @@ def test_rules_from_metrics_equal_promql(lake: Lake) -> None:
         assert found == pytest.approx(expected, rel=1e-12), metric
     assert due_hours(lake, Signal.METRICS) == []  # what was derived makes nothing due
     assert gaps(lake, Signal.METRICS, "load") == ()
+
+
+def plain_increases(samples: list[tuple[int, float]], hour: int) -> dict[int, float]:
+    """Return the sums of increases by end of the bucket in ms, one sample after the other."""
+    found: dict[int, float] = {}
+    for place, (at, value) in enumerate(samples):
+        before = samples[place - 1] if place else (-(2**62), 0.0)
+        grown = value if value < before[1] else value - before[1]
+        grown = 0.0 if at - before[0] > 300 * SECOND else grown
+        end = -(-at // (10 * SECOND)) * 10_000
+        if hour < at <= hour + HOUR_NS:
+            found[end] = found.get(end, 0.0) + grown
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_increases_cross_hours_and_resets_in_whatever_order_samples_come(lake: Lake, seed: int) -> None:
+    """Two counters are sent in parts that come late; the label that tells them apart is dropped."""
+    rule = DerivedMetric("grown", Signal.METRICS, "level", value=INCREASE)
+    declare(lake, rule)
+    choose = random.Random(seed)
+    hours, parts, expected = (HOUR, HOUR + HOUR_NS), [], [{}, {}]
+    for service in ("web", "db"):
+        at, value, samples = HOUR + HOUR_NS - 900 * SECOND, 0.0, []
+        while at < HOUR + HOUR_NS + 900 * SECOND:
+            value = 0.0 if choose.random() < 0.05 else value + choose.randrange(9)
+            samples.append((at, value))
+            at += choose.choice((15, 15, 15, 60, 299, 301)) * SECOND
+        parts += [(service, samples[first::3]) for first in range(3)]
+        for found, hour in zip(expected, hours, strict=True):
+            for end, grown in plain_increases(samples, hour).items():
+                found[end] = found.get(end, 0.0) + grown
+    choose.shuffle(parts)
+    for number, (service, some) in enumerate(parts):
+        for hour in hours:
+            mine = [one for one in some if hour < one[0] <= hour + HOUR_NS]
+            if mine:
+                arrive_samples(lake, f"{number}-{hour}", gauge(mine, "level", service), hour)
+        lake.cook(Signal.METRICS)
+        if choose.random() < 0.7:
+            derive_rules(lake, Signal.METRICS, due_hours(lake, Signal.METRICS))
+    derive_rules(lake, Signal.METRICS, due_hours(lake, Signal.METRICS))
+    found = {end: value for (_, end), value in derived(lake, "grown", 2).items()}
+    assert found == expected[0] | expected[1]
+    assert due_hours(lake, Signal.METRICS) == []
+
+
+def test_rates_of_increases_add_up_over_windows(lake: Lake) -> None:
+    declare(lake, DerivedMetric("grown", Signal.METRICS, "level", ("service_name",), value=INCREASE))
+    samples = [(HOUR + at * SECOND, float(at % 1000)) for at in range(10, 3601, 10)]
+    arrive_samples(lake, "a", gauge(samples))
+    lake.cook(Signal.METRICS)
+    derive_rules(lake, Signal.METRICS, due_hours(lake, Signal.METRICS))
+    found = raw_samples(lake, "increase(grown[10m])")
+    ends = [value for (_, end), value in found.items() if end % 600_000 == 0]
+    assert (len(ends), sum(ends)) == (6, 990 * 3 + 600 - 10)
 
 
 def test_rules_from_metrics_read_no_derived_metrics(lake: Lake) -> None:
