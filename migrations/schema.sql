@@ -435,7 +435,9 @@ CREATE TABLE lakerunner.ruler_group (
     missed bigint NOT NULL DEFAULT 0,
     error text NOT NULL DEFAULT '',
     state jsonb NOT NULL DEFAULT '{}',
-    changed_at timestamptz NOT NULL DEFAULT now()
+    changed_at timestamptz NOT NULL DEFAULT now(),
+    -- Time of publication up to which the group looked at changed records.
+    checked_ms bigint NOT NULL DEFAULT 0
 );
 CREATE INDEX ruler_group_org ON lakerunner.ruler_group (org_id);
 
@@ -492,3 +494,55 @@ CREATE TABLE lakerunner.asked_query (
     PRIMARY KEY (org_id, day_ns, identity)
 );
 CREATE INDEX asked_query_day ON lakerunner.asked_query (day_ns);
+
+-- The series ALERTS and ALERTS_FOR_STATE wait here, written together with the evaluation that made them, until they are
+-- in a raw object that is registered. Rows of one object share a seal, which names it: whoever repeats an interrupted
+-- write makes the same object again.
+
+CREATE TABLE lakerunner.alert_samples (
+    sample_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    org_id text NOT NULL REFERENCES lakerunner.organization,
+    samples bytea NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    seal text CHECK (seal ~ '^[0-9a-f]{32}$'),
+    sealed_at timestamptz,
+    busy_until timestamptz,
+    CHECK ((seal IS NULL) = (sealed_at IS NULL) AND (seal IS NULL) = (busy_until IS NULL))
+);
+CREATE INDEX alert_samples_seal ON lakerunner.alert_samples (seal) WHERE seal IS NOT NULL;
+
+-- Records that were sent, or decoded anew, where alert rules are evaluated: rulers look which of their evaluations came
+-- too early for them, and check those again.
+
+CREATE TABLE lakerunner.alert_input (
+    input_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    org_id text NOT NULL REFERENCES lakerunner.organization,
+    signal text NOT NULL CHECK (signal IN ('logs', 'metrics', 'traces')),
+    min_ns bigint NOT NULL,
+    max_ns bigint NOT NULL,
+    metric_names text[] NOT NULL,
+    published_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX alert_input_time ON lakerunner.alert_input (org_id, published_at);
+
+-- Alerts that would have fired, or would not have, had all data been there: shown, never sent.
+
+CREATE TABLE lakerunner.alert_correction (
+    correction_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    org_id text NOT NULL REFERENCES lakerunner.organization,
+    rule_id bigint NOT NULL,
+    alert text NOT NULL,
+    labels jsonb NOT NULL,
+    verdict text NOT NULL CHECK (verdict IN ('would_have_fired', 'would_not_have_fired')),
+    from_ms bigint NOT NULL,
+    to_ms bigint NOT NULL,
+    value text NOT NULL,
+    found_ms bigint NOT NULL,
+    CHECK (from_ms <= to_ms)
+);
+CREATE INDEX alert_correction_time ON lakerunner.alert_correction (org_id, to_ms);
+CREATE INDEX alert_correction_rule ON lakerunner.alert_correction (rule_id, to_ms);
+
+-- What a rule decided in an interval, and just before it.
+
+CREATE INDEX alert_change_rule ON lakerunner.alert_change (rule_id, at_ms);

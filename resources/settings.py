@@ -182,6 +182,9 @@ class Settings:
     ruler_lease_s: float = 6.0
     ruler_concurrency: int = 8
     ruler_history_days: int = 30
+    ruler_store_s: float = 10.0
+    ruler_check_s: float = 300.0
+    ruler_check_queries: int = 60
     # --- operations -------------------------------------------------------------------------------
     log_level: str = "INFO"
 

@@ -9,10 +9,8 @@ from enum import StrEnum
 from resources.index.account_types import MetricFamily
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS, cut, from_datetime
+from resources.notifications.raw_objects import marker
 from resources.settings import Settings
-
-MARKER = b"\xc2\xa9\x07"
-"""Tag of field 15000, which no protocol here uses: other readers skip it, ours learns the message type."""
 
 
 class Form(StrEnum):
@@ -33,13 +31,9 @@ class Form(StrEnum):
         return ".json.zst" if self is Form.OTLP_JSON else ".binpb.zst"
 
 
-def _marker(message: bytes) -> bytes:
-    return MARKER + bytes([len(message)]) + message
-
-
 _HEADS = {
-    Form.REMOTE_WRITE: _marker(b"prometheus.WriteRequest"),
-    Form.LOKI_PUSH: _marker(b"logproto.PushRequest"),
+    Form.REMOTE_WRITE: marker("prometheus.WriteRequest"),
+    Form.LOKI_PUSH: marker("logproto.PushRequest"),
 }
 
 

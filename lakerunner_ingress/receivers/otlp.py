@@ -11,10 +11,11 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
 from lakerunner_ingress.addresses import GRPC_ANSWER
-from lakerunner_ingress.receivers.forms import MARKER, CheckedPush, Form
+from lakerunner_ingress.receivers.forms import CheckedPush, Form
 from lakerunner_ingress.receivers.otlp_json import read_json
 from lakerunner_ingress.receivers.refusals import BadRequestError, Refusal, UnsupportedError
 from resources.lake.layout import Signal
+from resources.notifications.raw_objects import MARKER
 from resources.proto.parsing import NotAMessageError, parse
 from resources.proto.status import Status
 

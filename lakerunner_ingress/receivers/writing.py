@@ -11,9 +11,7 @@ import datetime as dt
 import logging
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-
-import zstandard
+from dataclasses import dataclass, field
 
 from lakerunner_ingress.errors import UnavailableError
 from lakerunner_ingress.notifications.pipeline import AcceptedRecord, produce
@@ -24,20 +22,20 @@ from lakerunner_ingress.telemetry import PushTelemetry
 from resources.index.account_types import StorageProfile
 from resources.index.contract import IngressIndex
 from resources.kafka.producer import Producer
-from resources.lake.layout import IgnoredKeyError, InvalidKeyError, raw_key
-from resources.lake.timecut import from_datetime
-from resources.notifications.events import NotifiedObject
-from resources.notifications.references import Registry, UnknownOrganisationError, resolve
+from resources.notifications.raw_objects import (
+    NoPlaceError,
+    Owner,
+    Place,
+    choose_place,
+    compress,
+    named_object,
+    with_short_timeouts,
+)
 from resources.objects import errors
 from resources.objects.store import open_store
 from resources.settings import Settings, SettingsError
 
 log = logging.getLogger(__name__)
-LEVEL = 1
-PUT_TIMEOUT_S = 4.0
-PUT_RETRIES = 1
-"""Repetitions of a put. Senders wait about ten seconds and then send again: a put and its repetition that
-take longer would be counted twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,26 +57,30 @@ class Writer:
         timed = self.telemetry.steps.timed
         now = dt.datetime.now(dt.UTC)
         data = timed("push_compress", lambda: compress(lane.form.head, parts))
-        profile, announced = self._find_place(lane, now, len(data))
-        etag = timed("push_put", lambda: self._put(profile, announced.record.key, data))
+        place = self._find_place(lane, now, len(data))
+        etag = timed("push_put", lambda: self._put(place.profile, place.record.key, data))
         self.telemetry.count_object(lane.signal.value, len(data))
-        accepted = AcceptedRecord(replace(announced.record, etag=etag), replace(announced.notice, etag=etag))
+        place = place.with_etag(etag)
+        accepted = AcceptedRecord(place.record, place.notice)
         try:
             self._announce(accepted)
         except Exception as error:  # noqa: BLE001 - of any kind: refused, a durable object would come twice
             log.warning("%s is durable and will be announced later: %s", accepted.record.key, error)
             self.announcements.add(accepted.record.key, lambda: self._announce(accepted))
 
-    def _find_place(self, lane: Lane, now: dt.datetime, size: int) -> tuple[StorageProfile, AcceptedRecord]:
+    def _find_place(self, lane: Lane, now: dt.datetime, size: int) -> Place:
         """Choose the place of an object; a name that the registry lacks may be in a newer one."""
         began = self.registry.now()
-        key = raw_key(lane.org, lane.collector, lane.signal, now, _name(now, lane))
-        record = NotifiedObject("", key, size, "", "", from_datetime(now), "push")
+        owner = Owner(lane.org, lane.collector, lane.signal)
+        record = named_object(owner, _name(now, lane), size, now, "push")
         try:
-            return place(record, lane, self.registry.current(), self.settings.receiver_bucket)
-        except UnavailableError:
+            return choose_place(record, owner, self.registry.current(), self.settings.receiver_bucket)
+        except NoPlaceError:
             newer = self.registry.load_after(began)
-            return place(record, lane, newer, self.settings.receiver_bucket)
+        try:
+            return choose_place(record, owner, newer, self.settings.receiver_bucket)
+        except NoPlaceError as error:
+            raise _not_stored_error(str(error)) from error
 
     def _announce(self, accepted: AcceptedRecord) -> None:
         where = self.telemetry.steps.timed(
@@ -88,7 +90,7 @@ class Writer:
 
     def _put(self, profile: StorageProfile, key: str, data: bytes) -> str:
         try:
-            client = open_store(profile.url, _with_short_timeouts(self.settings), profile.credentials_ref)
+            client = open_store(profile.url, with_short_timeouts(self.settings), profile.credentials_ref)
         except SettingsError as error:
             raise _not_stored_error(str(error)) from error
         try:
@@ -100,49 +102,8 @@ class Writer:
             raise _not_stored_error("the object store refuses") from error
 
 
-def place(
-    record: NotifiedObject, lane: Lane, registry: Registry, bucket: str
-) -> tuple[StorageProfile, AcceptedRecord]:
-    """Choose the bucket: the configured one, or the only one.
-
-    A prefix mapping must not give the key to another owner.
-    """
-    if bucket and bucket not in registry.profiles:
-        raise _not_stored_error(f"bucket {bucket!r} (LAKERUNNER_RECEIVER_BUCKET) is not registered")
-    if not bucket and len(registry.profiles) != 1:
-        raise _not_stored_error(
-            f"{len(registry.profiles)} buckets are registered: set LAKERUNNER_RECEIVER_BUCKET"
-        )
-    profile = registry.profiles[bucket or next(iter(registry.profiles))]
-    record = replace(record, bucket=profile.bucket)
-    try:
-        notice = resolve(record, registry)
-    except (InvalidKeyError, IgnoredKeyError, UnknownOrganisationError) as error:
-        raise _not_stored_error(str(error)) from error
-    if (notice.org, notice.collector, notice.signal) != (lane.org, lane.collector, lane.signal):
-        raise _not_stored_error(
-            f"a prefix mapping of bucket {record.bucket!r} gives {record.key!r} to another"
-        )
-    return profile, AcceptedRecord(record, notice)
-
-
-def compress(head: bytes, parts: Sequence[bytes]) -> bytes:
-    """Compress into one zstd frame that states its size, without joining the parts first."""
-    size = len(head) + sum(len(part) for part in parts)
-    packer = zstandard.ZstdCompressor(level=LEVEL).compressobj(size=size)
-    return b"".join([*(packer.compress(part) for part in (head, *parts)), packer.flush()])
-
-
 def _name(now: dt.datetime, lane: Lane) -> str:
     return f"{now:%M%S%f}-{secrets.token_hex(8)}{lane.form.suffix}"
-
-
-def _with_short_timeouts(settings: Settings) -> Settings:
-    return replace(
-        settings,
-        store_timeout_s=min(settings.store_timeout_s, PUT_TIMEOUT_S),
-        store_max_retries=min(settings.store_max_retries, PUT_RETRIES),
-    )
 
 
 def _not_stored_error(reason: str) -> UnavailableError:

@@ -15,20 +15,32 @@ from lakerunner_query.errors import QueryError
 from lakerunner_query.ruler.notices import Announcement, Receiver, changes, notices
 from lakerunner_query.ruler.questions import Asker, Questions
 from lakerunner_query.ruler.recent import KEEP_MS, RecentSamples
+from lakerunner_query.ruler.samples import alert_samples, encode
 from lakerunner_query.ruler.schedule import Slots
-from lakerunner_query.rules.alert_states import GroupState, RuleState, carry_over, due_notifications, restore
+from lakerunner_query.rules.alert_states import (
+    GroupState,
+    Phase,
+    RuleState,
+    carry_over,
+    due_notifications,
+    restore,
+)
 from lakerunner_query.rules.catalog import group_of
 from lakerunner_query.rules.documents import AlertRule, Rule, RuleGroup
 from lakerunner_query.rules.evaluation import (
+    ALERT_NAME,
     ALERTS,
+    ALERTS_FOR_STATE,
     Moment,
     Question,
     RecordedSample,
     RuleOutcome,
+    alert_series,
     evaluate_rule,
 )
 from lakerunner_query.rules.ruling import HeldState, RuleRun, from_stored, interval_of, to_stored
-from lakerunner_query.vectors.vector import NAME
+from lakerunner_query.vectors.labels import value_of
+from lakerunner_query.vectors.vector import NAME, Labels
 from resources.index.rule_types import StoredRule
 from resources.index.ruling_types import AlertChange, GroupRecord, Notice
 from resources.settings import Settings
@@ -45,6 +57,8 @@ class Evaluation:
     held: HeldState
     changes: tuple[AlertChange, ...]
     notices: tuple[Notice, ...]
+    samples: bytes
+    """`ALERTS` and `ALERTS_FOR_STATE`, as a message of remote write."""
 
 
 @dataclass(slots=True)
@@ -63,11 +77,13 @@ class OwnGroup:
     next_version: StoredRule | None = None
     """A newer version of the rules, from the next evaluation on."""
     _is_resumed: bool = False
+    _orphans: set[Labels] = field(default_factory=set)
+    """Series of rules that are gone; the next evaluation ends them."""
 
     def __post_init__(self) -> None:
         self.held = from_stored(self.record.state)
-        self.recent.add(_remembered(self.held.group))
         self._read(self.stored)
+        self.recent.add(_remembered(self.group, self.held.group))
 
     def _read(self, stored: StoredRule) -> None:
         self.stored, self.group = stored, group_of(stored)
@@ -88,7 +104,16 @@ class OwnGroup:
 
     def take_over(self, before: RuleGroup) -> None:
         """Give the state of another version of the group to the rules of this one."""
-        self.held = HeldState(carry_over(before, self.group, self.held.group))
+        old = self.held.group
+        self.held = HeldState(carry_over(before, self.group, old))
+        self._orphans |= _stored_series(old) - _stored_series(self.held.group)
+
+    def end(self) -> Evaluation:
+        """Return what is to be stored of a group that was deleted: all of its series end."""
+        at_ms = self.record.evaluated_ms + self.interval_ms
+        gone = _stored_series(self.held.group) | self._orphans
+        samples = encode(RecordedSample(labels, at_ms, None) for labels in sorted(gone))
+        return Evaluation(replace(self.record, state={}), HeldState(), (), (), samples)
 
     def missed_before(self, at_ms: int) -> int:
         """Count the evaluations that did not take place since the last one."""
@@ -116,7 +141,9 @@ class OwnGroup:
 
     def accept(self, evaluation: Evaluation) -> None:
         """Go on from an evaluation that was stored."""
-        self.record, self.held = evaluation.record, evaluation.held
+        self.record = replace(evaluation.record, checked_ms=self.record.checked_ms)
+        self.held = evaluation.held
+        self._orphans.clear()
 
     async def _evaluate_rule(
         self, rule: Rule, state: RuleState, at_ms: int, questions: Questions
@@ -175,7 +202,13 @@ class OwnGroup:
             error=errors[0] if errors else "",
             state=to_stored(held),
         )
-        return Evaluation(record, held, tuple(found_changes), tuple(found_notices))
+        samples = encode((*alert_samples(self.group.rules, outcomes), *self._ended(held, at_ms)))
+        return Evaluation(record, held, tuple(found_changes), tuple(found_notices), samples)
+
+    def _ended(self, held: HeldState, at_ms: int) -> list[RecordedSample]:
+        """Return the ends of series whose rules are gone."""
+        gone = self._orphans - _stored_series(held.group)
+        return [RecordedSample(labels, at_ms, None) for labels in sorted(gone)]
 
     def _about(self, rule: AlertRule) -> Announcement:
         return Announcement(
@@ -184,13 +217,21 @@ class OwnGroup:
         )  # fmt: skip
 
 
-def _remembered(state: GroupState) -> list[RecordedSample]:
-    """Return the `ALERTS` of the last evaluation: those of another process, which are not in the lake."""
+def _remembered(group: RuleGroup, state: GroupState) -> list[RecordedSample]:
+    """Return the series of alerts at the last evaluation, which the lake may not have yet."""
     if state.evaluated_at_ms is None:
         return []
-    series = (labels for rule in state.rules for labels in rule.series)
     return [
-        RecordedSample(tuple(sorted(labels.items())), state.evaluated_at_ms, 1.0)
-        for labels in series
-        if labels.get(NAME) == ALERTS
+        sample
+        for rule, held in zip(group.rules, state.rules, strict=False)
+        if isinstance(rule, AlertRule)
+        for alert in held.alerts
+        if alert.phase is not Phase.INACTIVE and alert.labels[ALERT_NAME] == rule.alert
+        for sample in alert_series({**group.labels, **rule.labels}, alert, state.evaluated_at_ms)
     ]
+
+
+def _stored_series(state: GroupState) -> set[Labels]:
+    """Return the series of alerts that the last evaluation returned."""
+    found = (tuple(sorted(labels.items())) for rule in state.rules for labels in rule.series)
+    return {labels for labels in found if value_of(labels, NAME) in {ALERTS, ALERTS_FOR_STATE}}

@@ -28,6 +28,7 @@ from lakerunner_query.ruler.delivery import SEND_S, Courier
 from lakerunner_query.ruler.group import Evaluation, OwnGroup
 from lakerunner_query.ruler.notices import Receiver, receivers_of
 from lakerunner_query.ruler.questions import Questions
+from lakerunner_query.ruler.samples import SampleWriter
 from lakerunner_query.ruler.schedule import next_delay, share
 from lakerunner_query.rules.catalog import CatalogError, group_of
 from lakerunner_query.rules.ruling import has_alerts
@@ -38,6 +39,7 @@ from resources.index.ruling_types import GroupRecord
 from resources.settings import Settings
 
 BEATS_PER_LEASE = 4
+STORE_LOOK_S = 1.0
 FRESHNESS_S, FRESHNESS_WINDOW_S = 15.0, 600.0
 SWEEP_S = 60.0
 NOTICE_KEEP_S, GROUP_KEEP_S, DAY_S = 3600.0, 86_400.0, 86_400.0
@@ -67,6 +69,7 @@ class Ruler:
         self._clock = clock
         self.receivers: Sequence[Receiver] = receivers_of(settings)
         self.couriers = [Courier(one, index, http, self.counts) for one in self.receivers]
+        self.samples = SampleWriter(settings, index, self.counts)
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._turns = asyncio.Semaphore(settings.ruler_concurrency)
         self._freshness: dict[str, float] = {}
@@ -83,6 +86,7 @@ class Ruler:
                 self._repeat(self._settings.ruler_lease_s / BEATS_PER_LEASE, self.look),
                 self._repeat(FRESHNESS_S, self.measure),
                 self._repeat(SWEEP_S, self.sweep),
+                self._repeat(STORE_LOOK_S, self.store),
                 *(courier.run() for courier in self.couriers),
             )
         ]
@@ -109,6 +113,7 @@ class Ruler:
         self._live = list(rules)
         names = {rule_id: f"{one.org}/{one.namespace}/{one.name}" for rule_id, one in rules.items()}
         mine = share(names, live, self.owner)
+        await self._end([own for rule_id, own in self.groups.items() if rule_id not in rules])
         await self._let_go([rule_id for rule_id in self.groups if rule_id not in mine])
         for rule_id, own in self.groups.items():
             if rules[rule_id].version != own.stored.version:
@@ -143,6 +148,17 @@ class Ruler:
         if counted:
             await self._ask(self._index.add_counters, counted)
             self.counts.subtract(counted)
+
+    async def store(self) -> None:
+        """Write the series of alerts that are due into the lake."""
+        while await self._ask(self.samples.write_some):
+            pass
+
+    async def _end(self, deleted: Sequence[OwnGroup]) -> None:
+        """End the series of groups that were deleted, or have no alerts any more."""
+        await _cancel([self._tasks.pop(id_) for own in deleted if (id_ := own.stored.rule_id) in self._tasks])
+        for own in deleted:
+            await self._write(own.end())
 
     async def _let_go(self, rule_ids: Sequence[int]) -> None:
         if not rule_ids:
@@ -224,7 +240,11 @@ class Ruler:
 
     async def _write(self, evaluation: Evaluation) -> bool:
         return await self._ask(
-            self._index.write_evaluation, evaluation.record, evaluation.changes, evaluation.notices
+            self._index.write_evaluation,
+            evaluation.record,
+            evaluation.changes,
+            evaluation.notices,
+            evaluation.samples,
         )
 
     async def _repeat(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:

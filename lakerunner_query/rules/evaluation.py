@@ -153,7 +153,8 @@ def evaluate_rule(
         if isinstance(rule, AlertRule):
             found = yield from _find_alerts(rule, group, answer, moment, earlier)
             alerts, active = next_alerts(rule, state.alerts, found, moment.at_ms, group.limit)
-            samples = [sample for alert in active for sample in _alert_samples(rule, group, alert, data_ms)]
+            own = {**group.labels, **rule.labels}
+            samples = [sample for alert in active for sample in alert_series(own, alert, data_ms)]
         else:
             alerts = ()
             samples = _recorded(rule, group, answer, data_ms)
@@ -206,16 +207,19 @@ def _ended(state: RuleState, samples: Sequence[RecordedSample], at_ms: int) -> l
     return [RecordedSample(labels, at_ms, None) for labels in before if labels not in present]
 
 
-def _alert_samples(
-    rule: AlertRule, group: RuleGroup, alert: ActiveAlert, at_ms: int
+def alert_series(
+    own: Mapping[str, str], alert: ActiveAlert, at_ms: int
 ) -> tuple[RecordedSample, RecordedSample]:
-    """Return the series of an alert; a label whose template expands to nothing keeps its text, as there."""
-    labels = tuple({**group.labels, **rule.labels, **alert.labels}.items())
-    state = {NAME: ALERTS, ALERT_NAME: rule.alert, ALERT_STATE: alert.phase.value}
-    since = {NAME: ALERTS_FOR_STATE, ALERT_NAME: rule.alert}
+    """Return `ALERTS` and `ALERTS_FOR_STATE` of a pending or firing alert.
+
+    A label in `own`, those of the rule, whose template expands to nothing keeps its text, as in Prometheus.
+    """
+    labels = tuple({**own, **alert.labels}.items())
+    state = _with_labels(labels, {NAME: ALERTS, ALERT_STATE: alert.phase.value})
+    since = _with_labels(labels, {NAME: ALERTS_FOR_STATE})
     return (
-        RecordedSample(_with_labels(labels, state), at_ms, 1.0),
-        RecordedSample(_with_labels(labels, since), at_ms, float(alert.active_at_ms // 1000)),
+        RecordedSample(state, at_ms, 1.0),
+        RecordedSample(since, at_ms, float(alert.active_at_ms // 1000)),
     )
 
 

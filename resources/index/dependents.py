@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from resources.index.rule_types import RecordedFrom, RuleKind, RuleSet, StoredRule
 from resources.index.types import BatchKind, Publication
 from resources.lake.frequency import AS_SENT
-from resources.lake.layout import Signal
+from resources.lake.layout import RULER, Signal
 from resources.lake.signals import FACTS
 from resources.lake.timecut import HOUR_NS, cut, hour_start
 
@@ -68,6 +68,27 @@ def recordable_hours(publication: Publication) -> list[int]:
     if not is_source or not FACTS[publication.claim.signal].recorded_by:
         return []
     return changed_partitions(publication)
+
+
+@dataclass(frozen=True, slots=True)
+class AddedRecords:
+    """Records of an interval (both inclusive) that alerts may have been evaluated without."""
+
+    min_ns: int
+    max_ns: int
+    metric_names: tuple[str, ...]
+    """Metrics among them; none: any."""
+
+
+def added_records(publication: Publication) -> list[AddedRecords]:
+    """Return the records that were sent, or decoded anew; those of the ruler are what it decided itself."""
+    claim = publication.claim
+    if claim.kind not in {BatchKind.COOK, BatchKind.REBUILD} or claim.collector == RULER:
+        return []
+    if publication.retire:
+        return [AddedRecords(hour + 1, hour + HOUR_NS, ()) for hour in changed_partitions(publication)]
+    mine = (one for one in publication.segments if one.dataset == FACTS[claim.signal].dataset)
+    return [AddedRecords(one.min_ns, one.max_ns, one.metric_names) for one in mine]
 
 
 def recorded_window(recorded: RecordedFrom) -> tuple[int, int]:

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from resources.index.account_types import StorageProfile
 from resources.index.rule_contract import RuleIndex
 from resources.index.ruling_types import (
     AlertChange,
+    AlertCorrection,
+    ChangedInput,
     Freshness,
     GroupRecord,
     Notice,
+    SealedSamples,
     StoredNotice,
     WaitingNotices,
 )
+from resources.index.types import ObjectNotice
+from resources.lake.layout import PrefixMapping
 
 
 class AlertIndex(Protocol):
@@ -24,6 +30,9 @@ class AlertIndex(Protocol):
 
     def alert_changes(self, org: str, from_ms: int, to_ms: int, limit: int) -> list[AlertChange]:
         """List changes of states between two times (both inclusive), the newest first."""
+
+    def alert_corrections(self, org: str, from_ms: int, to_ms: int, limit: int) -> list[AlertCorrection]:
+        """List corrections that overlap an interval (both inclusive), those that end last first."""
 
     def waiting_notices(self, org: str = "") -> list[WaitingNotices]:
         """Count by receiver what it has yet to take; no name: of all organisations."""
@@ -48,9 +57,47 @@ class RulerIndex(AlertIndex, RuleIndex, Protocol):
         """Free groups for others."""
 
     def write_evaluation(
-        self, record: GroupRecord, changes: Sequence[AlertChange], notices: Sequence[Notice]
+        self,
+        record: GroupRecord,
+        changes: Sequence[AlertChange],
+        notices: Sequence[Notice],
+        samples: bytes = b"",
     ) -> bool:
         """Store an evaluation with all that follows from it; False, and nothing, if the claim was lost."""
+
+    def seal_samples(self, seal: str, age_s: float, most: int, lease_s: float) -> SealedSamples | None:
+        """Choose the samples of the next raw object, for whoever writes it within the lease.
+
+        An object whose writer ended comes first, under its own seal; then the organisation whose samples
+        wait longest, if they do for `age_s`.
+        """
+
+    def finish_samples(self, sealed: SealedSamples, notice: ObjectNotice) -> None:
+        """Register the object and delete its samples, together; repeated, it changes nothing."""
+
+    def storage_profiles(self) -> dict[str, StorageProfile]: ...
+
+    def prefix_mappings(self) -> list[PrefixMapping]: ...
+
+    def organisations(self) -> list[str]:
+        """List the names of enabled organisations, sorted."""
+
+    def changed_inputs(self, org: str, after_ms: int, settled_s: float, most: int) -> list[ChangedInput]:
+        """List what was published after a time and at least `settled_s` ago, the oldest first."""
+
+    def changes_of_rule(self, rule_id: int, from_ms: int, to_ms: int) -> list[AlertChange]:
+        """List the changes of a group's alerts in an interval, and the last one of each alert before it."""
+
+    def corrections_of_rule(self, rule_id: int, from_ms: int, to_ms: int) -> list[AlertCorrection]:
+        """List the corrections of a group that overlap an interval (both inclusive), in order."""
+
+    def write_check(
+        self, record: GroupRecord, interval: tuple[int, int] | None, found: Sequence[AlertCorrection]
+    ) -> bool:
+        """Replace the corrections that overlap an interval, and note `checked_ms`; False: the claim was lost.
+
+        Without an interval, corrections stay as they are.
+        """
 
     def claim_notices(self, receiver: str, most: int, lease_s: float) -> list[StoredNotice]:
         """Claim the oldest notices of a receiver; none while somebody sends to it, or it is put off."""
@@ -62,7 +109,11 @@ class RulerIndex(AlertIndex, RuleIndex, Protocol):
         """Let a receiver that took nothing rest."""
 
     def forget_ruling(self, live: Sequence[int], group_s: float, change_s: float, notice_s: float) -> int:
-        """Delete what is too old: groups that do not live, changes, notices; return how many notices."""
+        """Delete what is too old; return how many notices.
+
+        Groups that do not live, samples and changed records go after `group_s`, changes of alerts and
+        corrections after `change_s`, notices after `notice_s`.
+        """
 
     def add_counters(self, amounts: Mapping[str, float]) -> None:
         """Add to the sums that `/metrics` of the ingress shows."""

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from resources.lake.layout import Signal
+
 
 class AlertState(StrEnum):
     """State of an alert, as the history keeps it."""
@@ -42,6 +44,8 @@ class GroupRecord:
     error: str = ""
     state: Mapping[str, object] = field(default_factory=dict, hash=False)
     """State of rules and alerts, see `lakerunner_query/rules/evaluation.py`."""
+    checked_ms: int = 0
+    """Time of publication up to which changed records were looked at; written by `write_check` alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +100,49 @@ class Freshness:
 
     org: str
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class SealedSamples:
+    """Samples of an organisation that go into one raw object, which has the name of the seal."""
+
+    seal: str
+    org: str
+    sealed_ns: int
+    parts: tuple[bytes, ...]
+    """Messages of remote write, one per evaluation; they may stand one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedInput:
+    """Records of an interval (both inclusive) that a publication added."""
+
+    input_id: int
+    signal: Signal
+    min_ns: int
+    max_ns: int
+    metric_names: tuple[str, ...]
+    """Metrics among them; none: any."""
+    published_ms: int
+
+
+class Verdict(StrEnum):
+    """Difference between what an alert did and what it would have done."""
+
+    WOULD_HAVE_FIRED = "would_have_fired"
+    WOULD_NOT_HAVE_FIRED = "would_not_have_fired"
+
+
+@dataclass(frozen=True, slots=True)
+class AlertCorrection:
+    """Evaluations (both inclusive) at which an alert was decided wrongly, for lack of late data."""
+
+    rule_id: int
+    alert: str
+    labels: Mapping[str, str] = field(hash=False)
+    verdict: Verdict
+    from_ms: int
+    to_ms: int
+    value: str
+    """First value that the alert would have had; if it would not have fired, empty."""
+    found_ms: int

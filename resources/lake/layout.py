@@ -17,6 +17,8 @@ from resources.lake.timecut import dateint, from_datetime, hour_of_day
 
 NAME = re.compile(r"^[a-z0-9][a-z0-9_-]{0,62}$")
 DEFAULT_COLLECTOR = "default"
+RULER = "ruler"
+"""Collector of the series of alerts."""
 LAKE_PREFIX = "db/"
 SCRATCH_PREFIX = "scratch/"
 """Results of statements that Spark ran; they are deleted an hour later."""

@@ -1,5 +1,7 @@
 """The alert-generator exam on a simulated clock: samples in a lake, states over HTTP, notifications by post.
 
+`ALERTS` is asked of query workers, which read what the ruler stored and the pipeline cooked.
+
 The timetable counts in samples of 15 s. A state that holds from sample a to b may be seen in
 (15a - 1 s, 15b + 40 s]; a notification comes within 40 s (the first of an end within 70 s).
 """
@@ -8,11 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 import yaml
@@ -22,8 +25,11 @@ from lakerunner_query.app import create_app
 from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.promql.lang.printer import to_text
 from lakerunner_query.rules.documents import AlertRule, RuleGroup
+from resources.lake.layout import Signal
 from resources.settings import Settings
-from tests.support.query.lake import BASE, Lake
+from tests.support.cooking_lake import Lake as CookingLake
+from tests.support.cooking_lake import lake_in
+from tests.support.query.lake import BASE, Lake, start_workers
 from tests.support.query.metric_lake import write_samples
 from tests.support.query.ruled_lake import Heard, RuledLake
 
@@ -65,13 +71,14 @@ class Exam:
         return answer.json()["data"]
 
 
-@pytest.fixture
-def exam(corpora: Path, tmp_path: Path) -> Iterator[Exam]:
+def paper_of(corpora: Path) -> tuple[Json, list[RuleGroup]]:
     folder = corpora / "rules" / "alert_generator"
     if not folder.is_dir():
         pytest.skip(f"no exam at {folder}")
-    paper = json.loads((folder / "exam.json").read_text())
-    lake = Lake(tmp_path / "lake")
+    return json.loads((folder / "exam.json").read_text()), groups_of((folder / "rules.yaml").read_text())
+
+
+def sit(lake: Lake, paper: Json, groups: list[RuleGroup], settings: Settings) -> RuledLake:
     lake.add_org("acme", KEY)
     series = {}
     for one in paper["series"]:
@@ -79,13 +86,84 @@ def exam(corpora: Path, tmp_path: Path) -> Iterator[Exam]:
         labels = tuple(sorted((name, text) for name, text in one["labels"].items()))
         series[labels] = [(STEP_MS * n, float(value)) for n, value in enumerate(values)]
     write_samples(lake, "acme", series)
-    settings = Settings(data_dir=tmp_path, internal_token="t", ruler_alertmanagers=EXAMINER)
-    ruled = RuledLake(lake, tmp_path / "scratch", settings)
-    ruled.apply("acme", "rules.yaml", *groups_of((folder / "rules.yaml").read_text()))
+    ruled = RuledLake(lake, settings.data_dir / "scratch", settings)
+    ruled.apply("acme", "rules.yaml", *groups)
     ruled.look()
+    return ruled
+
+
+@pytest.fixture
+def exam(corpora: Path, tmp_path: Path) -> Iterator[Exam]:
+    paper, groups = paper_of(corpora)
+    lake = Lake(tmp_path / "lake")
+    settings = Settings(data_dir=tmp_path, internal_token="t", ruler_alertmanagers=EXAMINER)
+    ruled = sit(lake, paper, groups, settings)
     with TestClient(create_app(settings, lake.index)) as client:
         yield Exam(ruled, client, paper)
     ruled.close()
+
+
+@pytest.fixture
+def stored_exam(corpora: Path, tmp_path: Path) -> Iterator[tuple[Exam, CookingLake]]:
+    """The exam where `ALERTS` goes through bucket and pipeline, and is asked of a real worker."""
+    paper, groups = paper_of(corpora)
+    cooking = lake_in(tmp_path)
+    lake = Lake(tmp_path / "lake", cooking.index)
+    for stack in start_workers(tmp_path / "data", lake.folder, 1):
+        settings = replace(stack.settings, data_dir=tmp_path, ruler_store_s=0.0)
+        ruled = sit(lake, paper, groups, settings)
+        with TestClient(create_app(settings, lake.index)) as client:
+            yield Exam(ruled, client, paper), cooking
+        ruled.close()
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+def test_stored_alerts_follow_the_timetable(stored_exam: tuple[Exam, CookingLake]) -> None:
+    exam, cooking = stored_exam
+    last = max(one["until_sample"] for one in exam.paper["groups"].values())
+    seen = 0
+    for at_ms in range(7_300, last * STEP_MS, EVALUATION_MS):
+        exam.ruled.evaluate(BASE_MS + at_ms)
+        exam.ruled.store()
+        cooking.cook(Signal.METRICS)
+        for asked_ms in (at_ms, at_ms + EVALUATION_MS - 1):
+            seen += check_stored(exam, asked_ms)
+    assert seen > 100
+    listed = exam.ruled.lake.index.pipeline_status()
+    assert [one["pending_objects"] for one in listed if one["signal"] == "metrics"] == [0]
+
+
+def check_stored(exam: Exam, at_ms: int) -> int:
+    """Compare the answer to `ALERTS` with the timetable; return the number of its series."""
+    time = datetime.fromtimestamp((BASE_MS + at_ms) / 1000, UTC).isoformat()
+    found = exam.get(f"query?{urlencode({'query': 'ALERTS', 'time': time})}")
+    assert found["resultType"] == "vector"
+    for group, facts in exam.paper["groups"].items():
+        if at_ms >= facts["until_sample"] * STEP_MS:
+            continue
+        states = [one for one in exam.paper["states"] if one["labels"]["rulegroup"] == group]
+        shown = [one for one in found["result"] if one["metric"]["rulegroup"] == group]
+        for one in shown:
+            assert float(one["value"][1]) == 1.0
+            assert round(one["value"][0] * 1000) == BASE_MS + at_ms
+            fitting = [state for state in states if _is_possible(state, at_ms) and _is_stored(state, one)]
+            assert fitting, (at_ms, one)
+        assert len({json.dumps(_bare(one), sort_keys=True) for one in shown}) == len(shown), shown
+        for state in states:
+            is_certain = state["from"] * STEP_MS + TOLERANCE_MS < at_ms < state["to"] * STEP_MS - 1000
+            if is_certain and state["state"] != "inactive":
+                assert any(_is_stored(state, one) for one in shown), (at_ms, state)
+    return len(found["result"])
+
+
+def _bare(series: Json) -> Json:
+    return {name: text for name, text in series["metric"].items() if name not in {"__name__", "alertstate"}}
+
+
+def _is_stored(state: Json, series: Json) -> bool:
+    expected = {**state["labels"], "__name__": "ALERTS", "alertstate": state["state"]}
+    return bool(series["metric"] == expected)
 
 
 def milliseconds(text: str) -> int:

@@ -8,6 +8,7 @@ from typing import cast
 
 from resources.index.contract import Deliver
 from resources.index.dependents import (
+    added_records,
     changed_partitions,
     dependents,
     derivable_hours,
@@ -21,6 +22,7 @@ from resources.index.memory.batches import Batches
 from resources.index.memory.state import Object, StoredSegment, Version
 from resources.index.memory.tiers import Tiers
 from resources.index.rule_types import RecordedFrom, RuleKind
+from resources.index.ruling_types import ChangedInput
 from resources.index.types import (
     BatchState,
     BuiltPartition,
@@ -53,6 +55,7 @@ class Publishing(Batches, Tiers):
             for failed in publication.failed:
                 self._fail(failed, publication)
             state.outbox.extend((self._clock(), message) for message in publication.outbox)
+            self._note_inputs(publication)
             versions = {start: self._bump(publication, start) for start in changed_partitions(publication)}
             for built in publication.built:
                 self._note_built(publication, built)
@@ -88,6 +91,18 @@ class Publishing(Batches, Tiers):
                 deliver(batch)
                 del state.outbox[: len(batch)]
             return len(batch)
+
+    def _note_inputs(self, publication: Publication) -> None:
+        ruling, claim = self._state.ruling, publication.claim
+        if not any(one.org == claim.org for one in ruling.groups.values()):
+            return
+        for added in added_records(publication):
+            ruling.last_input += 1
+            found = ChangedInput(
+                ruling.last_input, claim.signal, added.min_ns, added.max_ns, added.metric_names,
+                int(self._clock() * 1000),
+            )  # fmt: skip
+            ruling.inputs.append((claim.org, found))
 
     def _check_sources(self, publication: Publication) -> None:
         claim = publication.claim

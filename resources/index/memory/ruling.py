@@ -6,16 +6,20 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from resources.index.memory.state import MemoryPart, Object, RulingState, WaitingNotice
+from resources.index.memory.intake import IntakeDesk
+from resources.index.memory.state import Object, RulingState, WaitingNotice, WaitingSamples
 from resources.index.ruling_types import (
     AlertChange,
+    AlertCorrection,
+    ChangedInput,
     Freshness,
     GroupRecord,
     Notice,
+    SealedSamples,
     StoredNotice,
     WaitingNotices,
 )
-from resources.index.types import ObjectState
+from resources.index.types import ObjectNotice, ObjectState
 from resources.lake.signals import MATERIALIZED_MS
 from resources.lake.timecut import SECOND_NS
 
@@ -25,7 +29,7 @@ FORGOTTEN_S = 3600.0
 """Seconds after which a process whose lease ended is forgotten."""
 
 
-class Ruling(MemoryPart):
+class Ruling(IntakeDesk):
     def beat_ruler(self, owner: str, lease_s: float) -> list[str]:
         with self._transaction() as state:
             now, processes = self._clock(), state.ruling.processes
@@ -58,7 +62,11 @@ class Ruling(MemoryPart):
                     state.ruling.groups[rule_id] = replace(record, owner="")
 
     def write_evaluation(
-        self, record: GroupRecord, changes: Sequence[AlertChange], notices: Sequence[Notice]
+        self,
+        record: GroupRecord,
+        changes: Sequence[AlertChange],
+        notices: Sequence[Notice],
+        samples: bytes = b"",
     ) -> bool:
         with self._transaction() as state:
             ruling, now = state.ruling, self._clock()
@@ -66,11 +74,84 @@ class Ruling(MemoryPart):
             if known is None or (known.owner, known.token) != (record.owner, record.token):
                 return False
             stored = json.loads(json.dumps(record.state))
-            ruling.groups[record.rule_id] = replace(record, finished_s=now, state=stored)
+            ruling.groups[record.rule_id] = replace(
+                record, finished_s=now, state=stored, checked_ms=known.checked_ms
+            )
             ruling.changed_at[record.rule_id] = now
             ruling.changes += [(record.org, change) for change in changes]
             for notice in notices:
                 self._add_notice(ruling, record.org, notice, now)
+            if samples:
+                ruling.samples.append(WaitingSamples(record.org, samples, now))
+            return True
+
+    def seal_samples(self, seal: str, age_s: float, most: int, lease_s: float) -> SealedSamples | None:
+        with self._transaction() as state:
+            now, waiting = self._clock(), state.ruling.samples
+            left = next((one for one in waiting if one.seal and one.busy_until <= now), None)
+            oldest = next((one for one in waiting if not one.seal and one.created_at <= now - age_s), None)
+            if left is not None:
+                found = [one for one in waiting if one.seal == left.seal]
+            elif oldest is not None:
+                found = [one for one in waiting if not one.seal and one.org == oldest.org][:most]
+                for one in found:
+                    one.seal, one.sealed_ns = seal, int(now * SECOND_NS)
+            else:
+                return None
+            for one in found:
+                one.busy_until = now + lease_s
+            first = found[0]
+            return SealedSamples(first.seal, first.org, first.sealed_ns, tuple(one.samples for one in found))
+
+    def finish_samples(self, sealed: SealedSamples, notice: ObjectNotice) -> None:
+        with self._transaction() as state:
+            self.register_listed([notice])
+            state.ruling.samples = [one for one in state.ruling.samples if one.seal != sealed.seal]
+
+    def changed_inputs(self, org: str, after_ms: int, settled_s: float, most: int) -> list[ChangedInput]:
+        with self._one_at_a_time:
+            until_ms = (self._clock() - settled_s) * 1000
+            mine = [one for owner, one in self._state.ruling.inputs if owner == org]
+        return [one for one in mine if after_ms < one.published_ms <= until_ms][:most]
+
+    def changes_of_rule(self, rule_id: int, from_ms: int, to_ms: int) -> list[AlertChange]:
+        with self._one_at_a_time:
+            mine = [one for _, one in self._state.ruling.changes if one.rule_id == rule_id]
+        before: dict[object, AlertChange] = {}
+        for one in mine:
+            if one.at_ms < from_ms:
+                before[one.alert, tuple(sorted(one.labels.items()))] = one
+        found = [*before.values(), *(one for one in mine if from_ms <= one.at_ms <= to_ms)]
+        return sorted(found, key=lambda one: one.at_ms)
+
+    def corrections_of_rule(self, rule_id: int, from_ms: int, to_ms: int) -> list[AlertCorrection]:
+        with self._one_at_a_time:
+            mine = [one for _, one in self._state.ruling.corrections if one.rule_id == rule_id]
+        found = [one for one in mine if one.from_ms <= to_ms and one.to_ms >= from_ms]
+        return sorted(found, key=lambda one: one.from_ms)
+
+    def alert_corrections(self, org: str, from_ms: int, to_ms: int, limit: int) -> list[AlertCorrection]:
+        with self._one_at_a_time:
+            mine = [one for owner, one in reversed(self._state.ruling.corrections) if owner == org]
+        found = [one for one in mine if one.from_ms <= to_ms and one.to_ms >= from_ms]
+        return sorted(found, key=lambda one: -one.to_ms)[:limit]
+
+    def write_check(
+        self, record: GroupRecord, interval: tuple[int, int] | None, found: Sequence[AlertCorrection]
+    ) -> bool:
+        with self._transaction() as state:
+            ruling = state.ruling
+            known = ruling.groups.get(record.rule_id)
+            if known is None or (known.owner, known.token) != (record.owner, record.token):
+                return False
+            ruling.groups[record.rule_id] = replace(known, checked_ms=record.checked_ms)
+            if interval is not None:
+                ruling.corrections = [
+                    (org, one)
+                    for org, one in ruling.corrections
+                    if one.rule_id != record.rule_id or one.from_ms > interval[1] or one.to_ms < interval[0]
+                ]
+            ruling.corrections += [(record.org, one) for one in found]
             return True
 
     def group_records(self, org: str) -> list[GroupRecord]:
@@ -128,6 +209,10 @@ class Ruling(MemoryPart):
                     del ruling.groups[rule_id], ruling.changed_at[rule_id]
             oldest_ms = (now - change_s) * 1000
             ruling.changes = [one for one in ruling.changes if one[1].at_ms >= oldest_ms]
+            ruling.corrections = [one for one in ruling.corrections if one[1].to_ms >= oldest_ms]
+            ruling.samples = [one for one in ruling.samples if one.created_at >= now - group_s]
+            first_ms = (now - group_s) * 1000
+            ruling.inputs = [one for one in ruling.inputs if one[1].published_ms >= first_ms]
             old = [key for key, one in ruling.notices.items() if one.created_at < now - notice_s]
             for key in old:
                 del ruling.notices[key]

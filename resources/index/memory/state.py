@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING
 from resources.index.account_types import ApiKey, MetricFamily, StorageProfile
 from resources.index.query_log import AskedQuery
 from resources.index.rule_types import RuleHour, RuleKind, StoredRule
-from resources.index.ruling_types import AlertChange, GroupRecord, StoredNotice
+from resources.index.ruling_types import (
+    AlertChange,
+    AlertCorrection,
+    ChangedInput,
+    GroupRecord,
+    StoredNotice,
+)
 from resources.index.types import (
     BatchPlan,
     BatchState,
@@ -102,8 +108,18 @@ class WaitingNotice:
 
 
 @dataclass(slots=True)
+class WaitingSamples:
+    org: str
+    samples: bytes
+    created_at: float
+    seal: str = ""
+    sealed_ns: int = 0
+    busy_until: float = 0.0
+
+
+@dataclass(slots=True)
 class RulingState:
-    """State of the four tables of the ruler."""
+    """State of the tables of the ruler."""
 
     processes: dict[str, float] = field(default_factory=dict)
     """Ends of leases, by owner."""
@@ -112,6 +128,10 @@ class RulingState:
     changes: list[tuple[str, AlertChange]] = field(default_factory=list)
     notices: dict[int, WaitingNotice] = field(default_factory=dict)
     last_notice: int = 0
+    samples: list[WaitingSamples] = field(default_factory=list)
+    inputs: list[tuple[str, ChangedInput]] = field(default_factory=list)
+    last_input: int = 0
+    corrections: list[tuple[str, AlertCorrection]] = field(default_factory=list)
 
 
 @dataclass(slots=True)

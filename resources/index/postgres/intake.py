@@ -19,7 +19,7 @@ class IntakeDesk(PostgresPart):
     def take_in(self, intake: Intake) -> IntakeResult:
         """Register all or nothing: an offset never moves past an object that is not registered."""
         with self._transaction() as connection:
-            result = _register(connection, intake.notices)
+            result = register(connection, intake.notices)
             _keep(connection, intake.dead_letters)
             for offset in intake.offsets:
                 values = {
@@ -32,7 +32,7 @@ class IntakeDesk(PostgresPart):
 
     def register_listed(self, notices: Sequence[ObjectNotice]) -> IntakeResult:
         with self._transaction() as connection:
-            return IntakeResult(*_register(connection, notices), dead_letters=0)
+            return IntakeResult(*register(connection, notices), dead_letters=0)
 
     def append_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         with self._transaction() as connection:
@@ -53,7 +53,7 @@ class IntakeDesk(PostgresPart):
                 connection.execute(SQL["set_gauge"], {"name": name, "value": values[name]})
 
 
-def _register(
+def register(
     connection: Connection, notices: Sequence[ObjectNotice]
 ) -> tuple[tuple[ObjectNotice, ...], int, int]:
     """Return (new objects, repeats, keys written again), in two statements however many there are."""

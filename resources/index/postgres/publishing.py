@@ -17,6 +17,7 @@ from psycopg import DataError, IntegrityError
 
 from resources.index.contract import Deliver
 from resources.index.dependents import (
+    added_records,
     changed_partitions,
     dependents,
     derivable_hours,
@@ -42,6 +43,7 @@ from resources.lake.signals import FACTS, MATERIALIZED_MS, RECORDED_MS
 from resources.lake.timecut import HOUR_NS, dateint, hour_of_day
 
 SQL = load("publish")
+RULING = load("ruling")
 DAY_WIDTH_NS = 24 * 3600 * 1_000_000_000
 
 
@@ -164,6 +166,14 @@ def _settle_objects(connection: Connection, publication: Publication) -> None:
         _expect(connection, "object_failed", values, 1, f"object {failed.object_id} in this batch")
 
 
+def _note_inputs(connection: Connection, publication: Publication) -> None:
+    """Tell rulers which records were added."""
+    scope = _partition(publication, 0)
+    for added in added_records(publication):
+        values = {**scope, **asdict(added), "metric_names": list(added.metric_names)}
+        connection.execute(RULING["add_alert_input"], values)
+
+
 def _append_notices(connection: Connection, publication: Publication) -> None:
     _append(connection, publication.outbox)
 
@@ -176,6 +186,7 @@ STEPS = (
     _insert_segments,
     _retire,
     _settle_objects,
+    _note_inputs,
     _append_notices,
 )
 

@@ -1,23 +1,31 @@
-"""Groups of alert rules and their notifications live in four tables."""
+"""Groups of alert rules and their notifications live in seven tables."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from psycopg.types.json import Jsonb
 
 from resources.index.postgres.connections import PostgresPart, storable
+from resources.index.postgres.intake import register
 from resources.index.ruling_types import (
     AlertChange,
+    AlertCorrection,
     AlertState,
+    ChangedInput,
     Freshness,
     GroupRecord,
     Notice,
+    SealedSamples,
     StoredNotice,
+    Verdict,
     WaitingNotices,
 )
 from resources.index.statements import load
+from resources.index.types import ObjectNotice
+from resources.lake.layout import Signal
 from resources.lake.signals import MATERIALIZED_MS
 
 SQL = load("ruling")
@@ -46,7 +54,11 @@ class Ruling(PostgresPart):
         self._change(SQL["release_ruler_groups"], {"owner": owner, "rules": list(rule_ids)})
 
     def write_evaluation(
-        self, record: GroupRecord, changes: Sequence[AlertChange], notices: Sequence[Notice]
+        self,
+        record: GroupRecord,
+        changes: Sequence[AlertChange],
+        notices: Sequence[Notice],
+        samples: bytes = b"",
     ) -> bool:
         values = {
             "rule_id": record.rule_id, "org": record.org, "owner": record.owner, "token": record.token,
@@ -65,6 +77,67 @@ class Ruling(PostgresPart):
                     {"receiver": one.receiver, "identity": one.identity, "body": one.body} for one in notices
                 ]
                 connection.execute(SQL["add_alert_notices"], {"org": record.org, "notices": _json(found)})
+            if samples:
+                connection.execute(SQL["add_alert_samples"], {"org": record.org, "samples": samples})
+        return True
+
+    def seal_samples(self, seal: str, age_s: float, most: int, lease_s: float) -> SealedSamples | None:
+        values = {"seal": seal, "age_s": age_s, "most": most, "lease_s": lease_s}
+        with self._transaction() as connection:
+            lock = connection.execute(SQL["lock_samples"]).fetchone()
+            if lock is None or not lock["locked"]:
+                return None
+            rows = connection.execute(SQL["seal_again"], values).fetchall()
+            rows = rows or connection.execute(SQL["seal_samples"], values).fetchall()
+        if not rows:
+            return None
+        rows.sort(key=lambda row: int(row["sample_id"]))
+        first, parts = rows[0], tuple(bytes(row["samples"]) for row in rows)
+        return SealedSamples(first["seal"], first["org_id"], first["sealed_ns"], parts)
+
+    def finish_samples(self, sealed: SealedSamples, notice: ObjectNotice) -> None:
+        with self._transaction() as connection:
+            register(connection, [notice])
+            connection.execute(SQL["delete_samples"], {"seal": sealed.seal})
+
+    def changed_inputs(self, org: str, after_ms: int, settled_s: float, most: int) -> list[ChangedInput]:
+        values = {"org": org, "after_ms": after_ms, "settled_s": settled_s, "most": most}
+        return [
+            ChangedInput(
+                row["input_id"], Signal(row["signal"]), row["min_ns"], row["max_ns"],
+                tuple(row["metric_names"]), row["published_ms"],
+            )
+            for row in self._rows(SQL["changed_inputs"], values)
+        ]  # fmt: skip
+
+    def changes_of_rule(self, rule_id: int, from_ms: int, to_ms: int) -> list[AlertChange]:
+        values = {"rule_id": rule_id, "from_ms": from_ms, "to_ms": to_ms}
+        return [_change_of(row) for row in self._rows(SQL["changes_of_rule"], values)]
+
+    def corrections_of_rule(self, rule_id: int, from_ms: int, to_ms: int) -> list[AlertCorrection]:
+        values = {"rule_id": rule_id, "from_ms": from_ms, "to_ms": to_ms}
+        return [_correction_of(row) for row in self._rows(SQL["corrections_of_rule"], values)]
+
+    def alert_corrections(self, org: str, from_ms: int, to_ms: int, limit: int) -> list[AlertCorrection]:
+        values = {"org": org, "from_ms": from_ms, "to_ms": to_ms, "limit": limit}
+        return [_correction_of(row) for row in self._rows(SQL["alert_corrections"], values)]
+
+    def write_check(
+        self, record: GroupRecord, interval: tuple[int, int] | None, found: Sequence[AlertCorrection]
+    ) -> bool:
+        values = {
+            "rule_id": record.rule_id, "org": record.org, "owner": record.owner, "token": record.token,
+            "checked_ms": record.checked_ms,
+        }  # fmt: skip
+        with self._transaction() as connection:
+            if not connection.execute(SQL["note_check"], values).rowcount:
+                return False
+            if interval is not None:
+                bounds = {"from_ms": interval[0], "to_ms": interval[1]}
+                connection.execute(SQL["drop_corrections"], {**values, **bounds})
+            if found:
+                rows = [{**asdict(one), "verdict": one.verdict.value} for one in found]
+                connection.execute(SQL["add_corrections"], {**values, "found": _json(rows)})
         return True
 
     def group_records(self, org: str) -> list[GroupRecord]:
@@ -72,13 +145,7 @@ class Ruling(PostgresPart):
 
     def alert_changes(self, org: str, from_ms: int, to_ms: int, limit: int) -> list[AlertChange]:
         values = {"org": org, "from_ms": from_ms, "to_ms": to_ms, "limit": limit}
-        return [
-            AlertChange(
-                row["rule_id"], row["alert"], row["labels"], AlertState(row["state"]), row["value"],
-                row["at_ms"],
-            )
-            for row in self._rows(SQL["alert_changes"], values)
-        ]  # fmt: skip
+        return [_change_of(row) for row in self._rows(SQL["alert_changes"], values)]
 
     def claim_notices(self, receiver: str, most: int, lease_s: float) -> list[StoredNotice]:
         values = {"receiver": receiver, "most": most, "lease_s": lease_s}
@@ -114,7 +181,8 @@ class Ruling(PostgresPart):
         values = {"live": list(live), "group_s": group_s, "change_s": change_s, "notice_s": notice_s}
         with self._transaction() as connection:
             connection.execute(SQL["forget_ruler_groups"], values)
-            connection.execute(SQL["forget_alert_changes"], values)
+            for name in ("samples", "inputs", "alert_changes", "corrections"):
+                connection.execute(SQL[f"forget_{name}"], values)
             return connection.execute(SQL["forget_alert_notices"], values).rowcount
 
     def freshness(self, orgs: Sequence[str], window_s: float) -> list[Freshness]:
@@ -145,8 +213,22 @@ def _row_of(change: AlertChange) -> dict[str, object]:
     }  # fmt: skip
 
 
+def _change_of(row: Mapping[str, Any]) -> AlertChange:
+    return AlertChange(
+        row["rule_id"], row["alert"], row["labels"], AlertState(row["state"]), row["value"], row["at_ms"]
+    )
+
+
+def _correction_of(row: Mapping[str, Any]) -> AlertCorrection:
+    return AlertCorrection(
+        row["rule_id"], row["alert"], row["labels"], Verdict(row["verdict"]), row["from_ms"], row["to_ms"],
+        row["value"], row["found_ms"],
+    )  # fmt: skip
+
+
 def _record_of(row: Mapping[str, Any]) -> GroupRecord:
     return GroupRecord(
         row["rule_id"], row["org_id"], row["owner"], row["token"], row["version"], row["evaluated_ms"],
         row["finished_s"], row["duration_s"], row["delay_s"], row["missed"], row["error"], row["state"],
+        row["checked_ms"],
     )  # fmt: skip

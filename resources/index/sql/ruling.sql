@@ -60,7 +60,8 @@ RETURNING
     delay_s,
     missed,
     error,
-    state;
+    state,
+    checked_ms;
 
 -- name: release_ruler_groups
 UPDATE lakerunner.ruler_group
@@ -110,7 +111,8 @@ SELECT
     delay_s,
     missed,
     error,
-    state
+    state,
+    checked_ms
 FROM lakerunner.ruler_group
 WHERE org_id = %(org)s
 ORDER BY rule_id;
@@ -220,3 +222,171 @@ WHERE
     AND o.state IN ('registered', 'batched', 'done')
 GROUP BY o.org_id
 ORDER BY o.org_id;
+
+-- name: add_alert_samples
+INSERT INTO lakerunner.alert_samples (org_id, samples)
+VALUES (%(org)s, %(samples)s);
+
+-- One process at a time seals.
+
+-- name: lock_samples
+SELECT pg_try_advisory_xact_lock(hashtextextended('lakerunner.alert_samples', 0)) AS locked;
+
+-- name: seal_again
+UPDATE lakerunner.alert_samples
+SET busy_until = now() + make_interval(secs => %(lease_s)s)
+WHERE
+    seal = (
+        SELECT waiting.seal FROM lakerunner.alert_samples AS waiting
+        WHERE waiting.seal IS NOT NULL AND waiting.busy_until <= now()
+        ORDER BY waiting.sample_id
+        LIMIT 1
+    )
+RETURNING sample_id, org_id, seal, (extract(EPOCH FROM sealed_at) * 1e9)::bigint AS sealed_ns, samples;
+
+-- name: seal_samples
+UPDATE lakerunner.alert_samples
+SET seal = %(seal)s, sealed_at = now(), busy_until = now() + make_interval(secs => %(lease_s)s)
+WHERE
+    sample_id IN (
+        SELECT waiting.sample_id FROM lakerunner.alert_samples AS waiting
+        WHERE
+            waiting.seal IS NULL
+            AND waiting.org_id = (
+                SELECT oldest.org_id FROM lakerunner.alert_samples AS oldest
+                WHERE
+                    oldest.seal IS NULL
+                    AND oldest.created_at <= now() - make_interval(secs => %(age_s)s)
+                ORDER BY oldest.sample_id
+                LIMIT 1
+            )
+        ORDER BY waiting.sample_id
+        LIMIT %(most)s
+    )
+RETURNING sample_id, org_id, seal, (extract(EPOCH FROM sealed_at) * 1e9)::bigint AS sealed_ns, samples;
+
+-- name: delete_samples
+DELETE FROM lakerunner.alert_samples
+WHERE seal = %(seal)s;
+
+-- name: forget_samples
+DELETE FROM lakerunner.alert_samples
+WHERE created_at < now() - make_interval(secs => %(group_s)s);
+
+-- Records that nobody evaluates alerts over cost no row.
+
+-- name: add_alert_input
+INSERT INTO lakerunner.alert_input (org_id, signal, min_ns, max_ns, metric_names)
+SELECT
+    %(org)s,
+    %(signal)s,
+    %(min_ns)s,
+    %(max_ns)s,
+    %(metric_names)s::text[]
+FROM lakerunner.organization AS o
+WHERE
+    o.org_id = %(org)s
+    AND o.org_id IN (SELECT g.org_id FROM lakerunner.ruler_group AS g);
+
+-- name: changed_inputs
+SELECT
+    input_id,
+    signal,
+    min_ns,
+    max_ns,
+    metric_names,
+    (extract(EPOCH FROM published_at) * 1000)::bigint AS published_ms
+FROM lakerunner.alert_input
+WHERE
+    org_id = %(org)s
+    AND published_at > to_timestamp(%(after_ms)s / 1000.0)
+    AND published_at <= now() - make_interval(secs => %(settled_s)s)
+ORDER BY published_at, input_id
+LIMIT %(most)s;
+
+-- name: forget_inputs
+DELETE FROM lakerunner.alert_input
+WHERE published_at < now() - make_interval(secs => %(group_s)s);
+
+-- name: changes_of_rule
+SELECT
+    rule_id,
+    alert,
+    labels,
+    state,
+    value,
+    at_ms
+FROM lakerunner.alert_change
+WHERE rule_id = %(rule_id)s AND at_ms BETWEEN %(from_ms)s AND %(to_ms)s
+UNION ALL
+(
+    SELECT DISTINCT ON (alert, labels)
+        rule_id,
+        alert,
+        labels,
+        state,
+        value,
+        at_ms
+    FROM lakerunner.alert_change
+    WHERE rule_id = %(rule_id)s AND at_ms < %(from_ms)s
+    ORDER BY alert ASC, labels ASC, at_ms DESC, change_id DESC
+)
+ORDER BY at_ms;
+
+-- name: corrections_of_rule
+SELECT
+    rule_id,
+    alert,
+    labels,
+    verdict,
+    from_ms,
+    to_ms,
+    value,
+    found_ms
+FROM lakerunner.alert_correction
+WHERE rule_id = %(rule_id)s AND from_ms <= %(to_ms)s AND to_ms >= %(from_ms)s
+ORDER BY from_ms, correction_id;
+
+-- name: alert_corrections
+SELECT
+    rule_id,
+    alert,
+    labels,
+    verdict,
+    from_ms,
+    to_ms,
+    value,
+    found_ms
+FROM lakerunner.alert_correction
+WHERE org_id = %(org)s AND from_ms <= %(to_ms)s AND to_ms >= %(from_ms)s
+ORDER BY to_ms DESC, correction_id DESC
+LIMIT %(limit)s;
+
+-- name: note_check
+UPDATE lakerunner.ruler_group
+SET checked_ms = %(checked_ms)s
+WHERE rule_id = %(rule_id)s AND owner = %(owner)s AND token = %(token)s;
+
+-- name: drop_corrections
+DELETE FROM lakerunner.alert_correction
+WHERE rule_id = %(rule_id)s AND from_ms <= %(to_ms)s AND to_ms >= %(from_ms)s;
+
+-- name: add_corrections
+INSERT INTO lakerunner.alert_correction
+(org_id, rule_id, alert, labels, verdict, from_ms, to_ms, value, found_ms)
+SELECT
+    %(org)s,
+    %(rule_id)s,
+    c.alert,
+    c.labels,
+    c.verdict,
+    c.from_ms,
+    c.to_ms,
+    c.value,
+    c.found_ms
+FROM jsonb_to_recordset(%(found)s)
+    AS c (alert text, labels jsonb, verdict text, from_ms bigint, to_ms bigint, value text, found_ms bigint);
+
+-- name: forget_corrections
+DELETE FROM lakerunner.alert_correction
+WHERE to_ms < (extract(EPOCH FROM now()) - %(change_s)s) * 1000;

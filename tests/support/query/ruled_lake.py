@@ -109,6 +109,10 @@ class RuledLake:
             while self.run(courier.send_some()):
                 pass
 
+    def store(self) -> None:
+        """Write the series of alerts as raw objects."""
+        self.run(self.ruler.store())
+
     def own(self, name: str) -> OwnGroup:
         return next(one for one in self.ruler.groups.values() if one.group.name == name)
 

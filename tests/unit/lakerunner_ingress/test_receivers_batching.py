@@ -19,11 +19,12 @@ from lakerunner_ingress.receivers.batching import WRITERS, Batcher, BatchLimits,
 from lakerunner_ingress.receivers.forms import Form, Lane
 from lakerunner_ingress.receivers.limits import BURST_S, MAX_AGE_S, PushLimits, Quota
 from lakerunner_ingress.receivers.retries import RetryQueue
-from lakerunner_ingress.receivers.writing import Writer, compress
+from lakerunner_ingress.receivers.writing import Writer
 from lakerunner_ingress.registry import RegistryCache
 from lakerunner_ingress.telemetry import PushTelemetry
 from resources.index.account_types import StorageProfile
 from resources.lake.layout import PrefixMapping, Signal
+from resources.notifications.raw_objects import compress
 from resources.objects import errors as store_errors
 from resources.objects import store
 from resources.settings import Settings

@@ -20,7 +20,7 @@ from lakerunner_assets.decode.json.otlp import requests
 from lakerunner_assets.decode.payload import open_payload
 from lakerunner_ingress.app import create_app
 from lakerunner_ingress.receivers import otlp
-from lakerunner_ingress.receivers.forms import MARKER, Form, Lane
+from lakerunner_ingress.receivers.forms import Form, Lane
 from lakerunner_ingress.receivers.limits import BURST_S
 from lakerunner_ingress.receivers.loki import read_loki
 from lakerunner_ingress.receivers.memory import Memory
@@ -29,11 +29,12 @@ from lakerunner_ingress.receivers.otlp_json import MAX_RESOURCES
 from lakerunner_ingress.receivers.otlp_schema import ENUMS, fields_of
 from lakerunner_ingress.receivers.refusals import BadRequestError, TooLargeError
 from lakerunner_ingress.receivers.remote_write import V2, read_remote_write
-from lakerunner_ingress.receivers.writing import PUT_RETRIES, PUT_TIMEOUT_S, Writer
+from lakerunner_ingress.receivers.writing import Writer
 from lakerunner_ingress.registry import RegistryCache
 from lakerunner_ingress.telemetry import PushTelemetry
 from resources.lake.label_text import MAX_CHARACTERS, LabelTextError, parse_labels
 from resources.lake.layout import Signal
+from resources.notifications.raw_objects import MARKER, PUT_RETRIES, PUT_TIMEOUT_S
 from resources.proto.loki import PushRequest
 from resources.proto.parsing import MAX_EXPLAINED_BYTES
 from resources.proto.prometheus import RequestV2
