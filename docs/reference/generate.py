@@ -242,13 +242,11 @@ MEANINGS: dict[str, dict[str, str]] = {
         "ruler_lease_s": "Seconds without a heartbeat after which other `ruler` processes take over the "
         "groups of one.",
         "ruler_concurrency": "Groups that one `ruler` process evaluates at a time.",
-        "ruler_history_days": "Days for which changes and corrections of alerts are kept for the Alerts page.",
-        "ruler_store_s": "Seconds for which the series `ALERTS` and `ALERTS_FOR_STATE` of an organisation are "
-        "gathered before they become an object.",
-        "ruler_check_s": "Seconds after which alerts are checked again that were evaluated without records "
-        "which came late.",
-        "ruler_check_queries": "Queries that one `ruler` process makes for such checks in half a minute. What "
-        "exceeds them waits.",
+        "ruler_history_days": "Days for which changes and corrections of alerts are kept.",
+        "ruler_store_s": "Seconds for which the series of alerts are gathered before they become an object.",
+        "ruler_check_s": "Seconds after which alerts over records that came late are checked again.",
+        "ruler_check_queries": "Queries that a `ruler` process makes for that in half a minute; the others "
+        "wait.",
     },
     "Operations": {
         "log_level": "`DEBUG`, `INFO`, `WARNING` or `ERROR`, for ingress, query API, workers and watchdog.",

@@ -32,7 +32,6 @@ from lakerunner_query.rules.evaluation import (
     ALERTS,
     ALERTS_FOR_STATE,
     Moment,
-    Question,
     RecordedSample,
     RuleOutcome,
     alert_series,
@@ -46,6 +45,7 @@ from resources.index.ruling_types import AlertChange, GroupRecord, Notice
 from resources.settings import Settings
 
 MIN_TIMEOUT_S = 10.0
+MOST_BEGUN = 4096
 _log = logging.getLogger(__name__)
 
 
@@ -79,6 +79,10 @@ class OwnGroup:
     _is_resumed: bool = False
     _orphans: set[Labels] = field(default_factory=set)
     """Series of rules that are gone; the next evaluation ends them."""
+    began: dict[int, int] = field(default_factory=dict)
+    """Times on the clock at which evaluations began, by what they evaluated."""
+    checked: dict[int, int] = field(default_factory=dict)
+    """Late records that were looked at lately, with the times of their publication."""
 
     def __post_init__(self) -> None:
         self.held = from_stored(self.record.state)
@@ -115,6 +119,10 @@ class OwnGroup:
         samples = encode(RecordedSample(labels, at_ms, None) for labels in sorted(gone))
         return Evaluation(replace(self.record, state={}), HeldState(), (), (), samples)
 
+    def began_ms(self, at_ms: int) -> int:
+        """Return when an evaluation began; one of another process as early as it can have."""
+        return self.began.get(at_ms, at_ms + round(self.settings.ruler_delay_s * 1000))
+
     def missed_before(self, at_ms: int) -> int:
         """Count the evaluations that did not take place since the last one."""
         last_ms = self.record.evaluated_ms
@@ -124,6 +132,9 @@ class OwnGroup:
     async def evaluate(self, at_ms: int, delay_s: float, questions: Questions) -> Evaluation:
         """Evaluate all rules in order."""
         began = time.perf_counter()
+        self.began[at_ms] = at_ms + round(delay_s * 1000)
+        if len(self.began) > MOST_BEGUN:
+            del self.began[next(iter(self.began))]
         state = self.held.group
         if not self._is_resumed:
             state = restore(self.group, state, at_ms, self.interval_ms)
@@ -154,7 +165,7 @@ class OwnGroup:
             question = next(steps)
             while True:
                 try:
-                    answer = await questions.ask(self._asker(question), question.expr, self.recent)
+                    answer = await questions.ask(self.asker(question.at_ms), question.expr, self.recent)
                 except QueryError as error:
                     question = steps.throw(error)
                 else:
@@ -163,9 +174,9 @@ class OwnGroup:
             outcome: RuleOutcome = end.value
             return outcome
 
-    def _asker(self, question: Question) -> Asker:
+    def asker(self, at_ms: int) -> Asker:
         timeout_s = max(MIN_TIMEOUT_S, self.interval_ms / 1000)
-        return Asker(self.stored.org, question.language, question.at_ms, self.interval_ms, timeout_s)
+        return Asker(self.stored.org, self.group.language, at_ms, self.interval_ms, timeout_s)
 
     def _evaluation(
         self,

@@ -24,13 +24,15 @@ import msgspec
 from anyio import to_thread
 
 from lakerunner_query.coordinator.core import open_core
+from lakerunner_query.ruler.checks import Checker
 from lakerunner_query.ruler.delivery import SEND_S, Courier
 from lakerunner_query.ruler.group import Evaluation, OwnGroup
 from lakerunner_query.ruler.notices import Receiver, receivers_of
 from lakerunner_query.ruler.questions import Questions
 from lakerunner_query.ruler.samples import SampleWriter
 from lakerunner_query.ruler.schedule import next_delay, share
-from lakerunner_query.rules.catalog import CatalogError, group_of
+from lakerunner_query.rules.catalog import CatalogError, derived_of, group_of
+from lakerunner_query.rules.documents import RecordingRule
 from lakerunner_query.rules.ruling import has_alerts
 from resources.index.postgres import IndexUnavailableError, PostgresIndex
 from resources.index.rule_types import RuleKind, StoredRule
@@ -39,7 +41,7 @@ from resources.index.ruling_types import GroupRecord
 from resources.settings import Settings
 
 BEATS_PER_LEASE = 4
-STORE_LOOK_S = 1.0
+STORE_LOOK_S, CHECK_S = 1.0, 30.0
 FRESHNESS_S, FRESHNESS_WINDOW_S = 15.0, 600.0
 SWEEP_S = 60.0
 NOTICE_KEEP_S, GROUP_KEEP_S, DAY_S = 3600.0, 86_400.0, 86_400.0
@@ -70,6 +72,7 @@ class Ruler:
         self.receivers: Sequence[Receiver] = receivers_of(settings)
         self.couriers = [Courier(one, index, http, self.counts) for one in self.receivers]
         self.samples = SampleWriter(settings, index, self.counts)
+        self.checker = Checker(settings, index, questions, clock, self.counts)
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._turns = asyncio.Semaphore(settings.ruler_concurrency)
         self._freshness: dict[str, float] = {}
@@ -77,6 +80,8 @@ class Ruler:
         """Groups that exist; None before the first look, when nothing may be forgotten yet."""
         self._judged: dict[tuple[int, int], bool] = {}
         """True for versions of rules that the ruler evaluates."""
+        self._made: dict[tuple[int, int], tuple[str, ...]] = {}
+        """Metrics that versions of rules make."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set; then free all groups."""
@@ -87,6 +92,7 @@ class Ruler:
                 self._repeat(FRESHNESS_S, self.measure),
                 self._repeat(SWEEP_S, self.sweep),
                 self._repeat(STORE_LOOK_S, self.store),
+                self._repeat(CHECK_S, self.check),
                 *(courier.run() for courier in self.couriers),
             )
         ]
@@ -109,7 +115,9 @@ class Ruler:
         beat = self._settings.ruler_beat
         beat.parent.mkdir(parents=True, exist_ok=True)
         beat.touch()
-        rules = {one.rule_id: one for one in await self._ask(self._index.all_rules) if self._judges(one)}
+        known = await self._ask(self._index.all_rules)
+        self.checker.made = self._made_by(known)
+        rules = {one.rule_id: one for one in known if self._judges(one)}
         self._live = list(rules)
         names = {rule_id: f"{one.org}/{one.namespace}/{one.name}" for rule_id, one in rules.items()}
         mine = share(names, live, self.owner)
@@ -126,6 +134,16 @@ class Ruler:
         if key not in self._judged:
             self._judged[key] = _is_evaluated(stored)
         return self._judged[key]
+
+    def _made_by(self, rules: Sequence[StoredRule]) -> dict[str, tuple[str, ...]]:
+        """Return the names of metrics that rules make, by organisation."""
+        found: dict[str, tuple[str, ...]] = {}
+        for one in rules:
+            key = one.rule_id, one.version
+            if key not in self._made:
+                self._made[key] = _metrics_of(one)
+            found[one.org] = (*found.get(one.org, ()), *self._made[key])
+        return found
 
     async def measure(self) -> None:
         """Measure how long data takes to become visible."""
@@ -153,6 +171,10 @@ class Ruler:
         """Write the series of alerts that are due into the lake."""
         while await self._ask(self.samples.write_some):
             pass
+
+    async def check(self) -> None:
+        """Evaluate again what records changed that came late."""
+        await self.checker.check_all(list(self.groups.values()))
 
     async def _end(self, deleted: Sequence[OwnGroup]) -> None:
         """End the series of groups that were deleted, or have no alerts any more."""
@@ -267,6 +289,15 @@ def _is_evaluated(stored: StoredRule) -> bool:
     except CatalogError as error:
         _log.error("%s is not evaluated: %s", stored.name, error)
         return False
+
+
+def _metrics_of(stored: StoredRule) -> tuple[str, ...]:
+    try:
+        if stored.kind is RuleKind.DERIVED:
+            return tuple(derived_of(stored).series.values())
+        return tuple(one.record for one in group_of(stored).rules if isinstance(one, RecordingRule))
+    except CatalogError:
+        return ()  # whoever evaluates it says what is wrong
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[object]]) -> None:

@@ -8,7 +8,7 @@ other parts are asked as queries of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -78,6 +78,31 @@ class Questions:
     async def ask(self, asker: Asker, expr: str, recent: RecentSamples) -> list[Sample]:
         """Return the whole answer at one time, or raise what is wrong."""
         return await self._ask[asker.language](asker, expr, recent)
+
+    async def ask_all(self, asker: Asker, expr: str, count: int) -> list[list[Sample]]:
+        """Return the answers at `count` times, `window_ms` apart, from the lake alone."""
+        if can_ask_all(asker.language, expr):
+            ask = {RuleLanguage.PROMQL: self._metrics_at, RuleLanguage.LOGQL: self._lines_at}
+            return _by_time(await ask[asker.language](asker, expr, count), asker, count)
+        times = (asker.at_ms + n * asker.window_ms for n in range(count))
+        return [await self.ask(replace(asker, at_ms=at), expr, RecentSamples()) for at in times]
+
+    async def _metrics_at(self, asker: Asker, text: str, count: int) -> SampleResult:
+        last_ms = asker.at_ms + (count - 1) * asker.window_ms
+        request = PromQLRequest(asker.org, asker.at_ms, last_ms, asker.window_ms, timeout_s=asker.timeout_s)
+        engine = self._core.engine
+        found = await engine.collect(await engine.prepare(PROMQL, text, request))
+        _whole(found.missing)
+        return found
+
+    async def _lines_at(self, asker: Asker, text: str, count: int) -> SampleResult:
+        first_ns, step_ns = asker.at_ms * NS_PER_MS, asker.window_ms * NS_PER_MS
+        last_ns = first_ns + (count - 1) * step_ns
+        request = LogSamplesRequest(asker.org, first_ns, last_ns, step_ns, timeout_s=asker.timeout_s)
+        engine = self._core.engine
+        found = await engine.collect(await engine.prepare(LOG_SAMPLES, text, request, first_ns))
+        _whole(found.missing)
+        return found
 
     async def _promql(self, asker: Asker, text: str, recent: RecentSamples) -> list[Sample]:
         limits = self._core.engine.limits
@@ -173,11 +198,39 @@ def _samples_of(found: SampleResult) -> list[Sample]:
     return [Sample(one.labels, _value(one.floats, one.histograms)) for one in found.series]
 
 
+def can_ask_all(language: RuleLanguage, text: str) -> bool:
+    """Tell whether one query for a range says what queries at each of its times say."""
+    if language is RuleLanguage.PROMQL:
+        expr = parse_cached(text)
+        return bind(expr, 0, 0, 0) == bind(expr, 1, 2, 1)
+    return language is RuleLanguage.LOGQL
+
+
+def _by_time(found: SampleResult, asker: Asker, count: int) -> list[list[Sample]]:
+    answers: list[list[Sample]] = [[] for _ in range(count)]
+
+    def add(at_s: float, sample: Sample) -> None:
+        answers[(round(at_s * 1000) - asker.at_ms) // asker.window_ms].append(sample)
+
+    for one in found.series:
+        labels = () if found.kind == "scalar" else one.labels
+        for at_s, text in _FLOATS.decode(b"[" + one.floats + b"]"):
+            add(at_s, Sample(labels, float(text)))
+        for at_s, shown in _HISTOGRAMS.decode(b"[" + one.histograms + b"]"):
+            add(at_s, Sample(labels, _histogram(shown)))
+    return answers
+
+
+def _histogram(shown: dict[str, Any]) -> Histogram:
+    """Return all of a histogram that templates show."""
+    return Histogram(count=float(shown["count"]), sum=float(shown["sum"]))
+
+
 def _value(floats: bytes, histograms: bytes) -> float | Histogram:
     if floats:
         return float(_FLOATS.decode(b"[" + floats + b"]")[-1][1])
     shown = _HISTOGRAMS.decode(b"[" + histograms + b"]")[-1][1]
-    return Histogram(count=float(shown["count"]), sum=float(shown["sum"]))  # all that templates show
+    return _histogram(shown)
 
 
 def _text_labels(labels: LabelSet) -> Labels:

@@ -12,7 +12,15 @@ import pytest
 from resources.index.memory import MemoryIndex
 from resources.index.postgres import PostgresIndex
 from resources.index.rule_types import PutRule, RuleKind
-from resources.index.ruling_types import AlertChange, AlertState, GroupRecord, Notice
+from resources.index.ruling_types import (
+    AlertChange,
+    AlertCorrection,
+    AlertState,
+    GroupRecord,
+    Notice,
+    SealedSamples,
+    Verdict,
+)
 from resources.index.types import BatchKind, BatchPlan, Intake, ObjectNotice, Publication
 from resources.lake.layout import Signal
 from resources.lake.signals import MATERIALIZED_MS
@@ -25,6 +33,8 @@ TIMES = {
     "ruler_process": ("lease_until",),
     "ruler_group": ("finished_at", "changed_at"),
     "alert_notice": ("created_at", "busy_until"),
+    "alert_samples": ("created_at", "busy_until"),
+    "alert_input": ("published_at",),
     "raw_object": ("registered_at",),
     "partition": ("due_since",),
 }
@@ -229,6 +239,120 @@ def test_hours_that_wait_to_be_derived_add_to_freshness(clocked: Clocked) -> Non
     index.take_in(Intake("k", (arrived,)))
     (found,) = index.freshness(["acme"], 600)
     assert found.seconds == pytest.approx(30, abs=5)
+
+
+def store(index: MemoryIndex | PostgresIndex, record: GroupRecord, *samples: bytes) -> None:
+    for each in samples:
+        assert index.write_evaluation(record, [], [], each)
+
+
+def object_of(sealed: SealedSamples) -> ObjectNotice:
+    hour_ns = time.time_ns() // HOUR_NS * HOUR_NS
+    key = f"otel-raw/{sealed.org}/ruler/metrics/{sealed.seal}"
+    return ObjectNotice("raw", key, sealed.org, "ruler", Signal.METRICS, hour_ns, 10, "e1")
+
+
+def test_samples_of_an_organisation_share_an_object(clocked: Clocked) -> None:
+    index = clocked.index
+    (mine,), (theirs,) = claim(clocked, "one", 1), claim(clocked, "one", 2, org="beta")
+    store(index, mine, b"a", b"b", b"c")
+    store(index, theirs, b"d", b"")
+    assert index.seal_samples("0" * 32, 10.0, 9, LEASE_S) is None
+    clocked.wait(11)
+    first, second, third = (index.seal_samples(f"{n}" * 32, 10.0, 2, LEASE_S) for n in (1, 2, 3))
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    assert [(one.seal[0], one.org, one.parts) for one in (first, second, third)] == [
+        ("1", "acme", (b"a", b"b")), ("2", "acme", (b"c",)), ("3", "beta", (b"d",)),
+    ]  # fmt: skip
+    assert index.seal_samples("4" * 32, 10.0, 9, LEASE_S) is None
+
+
+def test_an_object_whose_writer_ended_is_written_again_under_its_seal(clocked: Clocked) -> None:
+    index = clocked.index
+    (record,) = claim(clocked, "one", 1)
+    store(index, record, b"a", b"b")
+    first = index.seal_samples("1" * 32, 0.0, 9, LEASE_S)
+    assert first is not None
+    store(index, record, b"c")
+    clocked.wait(LEASE_S + 1)
+    assert index.seal_samples("2" * 32, 0.0, 9, LEASE_S) == first
+    index.finish_samples(first, object_of(first))
+    index.finish_samples(first, object_of(first))
+    listed = index.pending_objects("acme", Signal.METRICS, 0, 2**62)
+    assert len(listed) == 1
+    rest = index.seal_samples("3" * 32, 0.0, 9, LEASE_S)
+    assert rest is not None
+    assert (rest.seal, rest.parts) == ("3" * 32, (b"c",))
+
+
+def test_an_evaluation_that_lost_its_claim_stores_no_samples(clocked: Clocked) -> None:
+    (late,) = claim(clocked, "one", 1)
+    claim(clocked, "one", 1)
+    assert not clocked.index.write_evaluation(late, [], [], b"a")
+    assert clocked.index.seal_samples("1" * 32, 0.0, 9, LEASE_S) is None
+
+
+def publish(index: MemoryIndex | PostgresIndex, number: int, collector: str = "c") -> None:
+    hour_ns = time.time_ns() // HOUR_NS * HOUR_NS
+    claimed = index.create_claimed(BatchPlan(BatchKind.COOK, "acme", collector, Signal.METRICS, hour_ns))
+    sent = segment(number, start=hour_ns, signal=Signal.METRICS, dataset="metrics", org="acme")
+    index.publish(Publication(claimed, (sent,), hours=(hour_ns,)))
+
+
+def test_added_records_are_noted_where_alerts_are_evaluated(clocked: Clocked) -> None:
+    index = clocked.index
+    publish(index, 1)
+    assert index.changed_inputs("acme", 0, -10.0, 9) == []
+    claim(clocked, "one", 1)
+    publish(index, 2)
+    (found,) = index.changed_inputs("acme", 0, -10.0, 9)
+    assert (found.signal, found.min_ns <= found.max_ns) == (Signal.METRICS, True)
+    publish(index, 3, collector="ruler")
+    assert index.changed_inputs("acme", 0, -10.0, 9) == [found]
+    assert index.changed_inputs("beta", 0, -10.0, 9) == []
+    assert index.changed_inputs("acme", found.published_ms + 1, -10.0, 9) == []
+    assert index.changed_inputs("acme", 0, 60.0, 9) == []
+    clocked.wait(61)
+    assert len(index.changed_inputs("acme", 0, 60.0, 9)) == 1
+
+
+def corrected(from_ms: int, to_ms: int, rule_id: int = 7) -> AlertCorrection:
+    verdict = Verdict.WOULD_HAVE_FIRED
+    return AlertCorrection(rule_id, "Down", {"job": "a\0"}, verdict, from_ms, to_ms, "2", 99)
+
+
+def test_corrections_of_an_interval_are_replaced(clocked: Clocked) -> None:
+    index = clocked.index
+    (record,) = claim(clocked, "one", 7)
+    first, second = corrected(10, 20), corrected(40, 50)
+    assert index.write_check(replace(record, checked_ms=5), None, [first, second])
+    assert index.group_records("acme")[0].checked_ms == 5
+    shown = [(one.from_ms, one.to_ms, one.verdict) for one in index.corrections_of_rule(7, 20, 40)]
+    assert shown == [(10, 20, Verdict.WOULD_HAVE_FIRED), (40, 50, Verdict.WOULD_HAVE_FIRED)]
+    assert index.write_check(replace(record, checked_ms=6), (45, 60), [corrected(47, 60)])
+    assert [one.from_ms for one in index.alert_corrections("acme", 0, 100, 9)] == [47, 10]
+    assert [one.from_ms for one in index.alert_corrections("acme", 0, 46, 9)] == [10]
+    assert index.alert_corrections("beta", 0, 100, 9) == []
+    claim(clocked, "one", 7)
+    assert not index.write_check(replace(record, checked_ms=7), (0, 100), [])
+    assert len(index.alert_corrections("acme", 0, 100, 9)) == 2
+    assert index.write_evaluation(replace(record, token=2, checked_ms=0), [], [])
+    assert index.group_records("acme")[0].checked_ms == 6
+
+
+def test_changes_of_a_rule_come_with_the_state_before(clocked: Clocked) -> None:
+    index = clocked.index
+    (record,) = claim(clocked, "one", 7)
+    other = replace(firing(7, 15), labels={"job": "b"})
+    changes = [firing(7, 10), replace(firing(7, 20), state=AlertState.INACTIVE), other, firing(7, 30)]
+    index.write_evaluation(record, changes, [])
+    found = index.changes_of_rule(7, 25, 30)
+    assert [(one.at_ms, one.labels["job"], one.state) for one in found] == [
+        (15, "b", AlertState.FIRING), (20, "a", AlertState.INACTIVE), (30, "a", AlertState.FIRING),
+    ]  # fmt: skip
+    assert index.changes_of_rule(8, 0, 99) == []
 
 
 @pytest.mark.integration
