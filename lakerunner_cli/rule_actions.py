@@ -118,6 +118,25 @@ def suggest(args: Namespace, settings: Settings) -> int:
     return 0
 
 
+def history(args: Namespace, settings: Settings) -> int:
+    """Print at which evaluations alerts were decided without records that came late."""
+    with _client(args, settings) as client:
+        found = client.call("GET", f"{PATH}/history", {"start": f"e-{args.since}", "end": "now"})
+    if not found["corrections"]:
+        print("no alert was decided wrongly")
+        return 0
+    rows = (
+        (
+            one["from"], one["to"], one["verdict"].replace("_", " "), one["alert"], one["value"] or "-",
+            " ".join(f"{name}={text}" for name, text in one["labels"].items() if name != "alertname"),
+            one["found"],
+        )
+        for one in found["corrections"]
+    )  # fmt: skip
+    _print_table(("FROM", "TO", "VERDICT", "ALERT", "VALUE", "LABELS", "FOUND"), rows)
+    return 0
+
+
 def _row(proposal: Mapping[str, Any]) -> tuple[str, ...]:
     saved = proposal["saved_seconds"], proposal["saved_bytes"]
     return (

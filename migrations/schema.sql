@@ -546,3 +546,15 @@ CREATE INDEX alert_correction_rule ON lakerunner.alert_correction (rule_id, to_m
 -- What a rule decided in an interval, and just before it.
 
 CREATE INDEX alert_change_rule ON lakerunner.alert_change (rule_id, at_ms);
+
+-- How each recording rule went in the newest hour that was recorded.
+
+CREATE TABLE lakerunner.recorded_rule (
+    org_id text NOT NULL REFERENCES lakerunner.organization,
+    rule_group text NOT NULL,
+    record text NOT NULL,
+    hour_ns bigint NOT NULL,
+    error text NOT NULL DEFAULT '',
+    recorded_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (org_id, rule_group, record)
+);

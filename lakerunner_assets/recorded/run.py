@@ -24,6 +24,7 @@ from lakerunner_query.rules.chains import cycles
 from lakerunner_query.rules.documents import RecordingRule, RuleGroup
 from resources.index.contract import PipelineIndex
 from resources.index.rule_types import RecordedFrom, RuleKind, StoredRule
+from resources.index.ruling_types import RecordedOutcome
 from resources.index.types import BatchKind, Claim, Publication
 from resources.lake.frequency import AS_SENT
 from resources.lake.layout import Signal
@@ -104,7 +105,7 @@ def _record_hour(
         tried = list(make_hours(run, _maker(run, wanted), [planned], report))
         for _, answer, made in tried:
             if answer is not None and made is not None:
-                _report(made, answer, report)
+                _report(run, made, answer, report)
                 return made
         if not tried:
             return None
@@ -155,7 +156,11 @@ def _unit(run: RunContext, wanted: Wanted, claim: Claim, each: Recording) -> Rec
     )
 
 
-def _report(made: HourMade, answer: RecordAnswer, report: RecordReport) -> None:
+def _report(run: RunContext, made: HourMade, answer: RecordAnswer, report: RecordReport) -> None:
+    run.index.note_recorded_rules(
+        made.org,
+        [RecordedOutcome(one.group, one.record, made.hour_ns, one.error) for one in answer.rules],
+    )
     for rule in answer.rules:
         name = report.add_rule(made.org, rule.record, rule.rows)
         if rule.error:

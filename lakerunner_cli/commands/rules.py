@@ -85,6 +85,11 @@ def _configure_suggest(parser: ArgumentParser) -> None:
     _add_source(parser, "read")
 
 
+def _configure_history(parser: ArgumentParser) -> None:
+    parser.add_argument("--since", default="24h", help="what alerts missed in the last so long (default 24h)")
+    _add_source(parser, "read")
+
+
 def _add_files(parser: ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="rule files")
     parser.add_argument(
@@ -135,12 +140,21 @@ def _suggest(args: Namespace, settings: Settings) -> int:
     return suggest(args, settings)
 
 
+def _history(args: Namespace, settings: Settings) -> int:
+    from lakerunner_cli.rule_actions import history
+
+    return history(args, settings)
+
+
 VERBS: Mapping[str, Verb] = {
     "apply": Verb("make the rules of files those of the organisation", _configure_apply, _apply),
     "list": Verb("list groups and derived metrics", _configure_list, _list),
     "show": Verb("print rules as a rule file", _configure_show, _show),
     "suggest": Verb(
         "suggest derived metrics that would have answered recent queries", _configure_suggest, _suggest
+    ),
+    "history": Verb(
+        "list what alerts missed, or raised, for lack of late records", _configure_history, _history
     ),
     "check": Verb("check rule files, as `promtool check rules` does", _configure_check, _check),
     "test": Verb(

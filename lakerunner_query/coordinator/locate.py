@@ -26,7 +26,13 @@ from resources.index.account_types import ApiKey, MetricFamily
 from resources.index.contract import QueryIndex
 from resources.index.query_log import AskedQuery
 from resources.index.rule_types import CoverageQuery, RuleChange, RuleSet, StoredRule
-from resources.index.ruling_types import AlertChange, GroupRecord, WaitingNotices
+from resources.index.ruling_types import (
+    AlertChange,
+    AlertCorrection,
+    GroupRecord,
+    RecordedState,
+    WaitingNotices,
+)
 from resources.index.types import CountQuery, SegmentQuery, Snapshot, TierQuery
 from resources.lake.frequency import AS_SENT
 from resources.lake.layout import Signal
@@ -204,11 +210,11 @@ class Locator:
         asking = partial(self._index.ingest_losses, org, _in_range(start_ns), _in_range(end_ns))
         return await self._ask_or_recall(asking, lambda: None)
 
-    async def rule_groups(self, org: str) -> tuple[RuleSet, list[GroupRecord]]:
-        """Return the rules of an organisation and their last evaluations."""
+    async def rule_groups(self, org: str) -> tuple[RuleSet, list[GroupRecord], RecordedState]:
+        """Return the rules of an organisation, their last evaluations, and how recording rules go."""
 
-        def asking() -> tuple[RuleSet, list[GroupRecord]]:
-            return self._index.rules(org), self._index.group_records(org)
+        def asking() -> tuple[RuleSet, list[GroupRecord], RecordedState]:
+            return self._index.rules(org), self._index.group_records(org), self._index.recorded_state(org)
 
         return await self._ask_or_recall(partial(asking), lambda: None)
 
@@ -230,6 +236,13 @@ class Locator:
     async def alert_changes(self, org: str, from_ms: int, to_ms: int, limit: int) -> list[AlertChange]:
         """List changes of alerts, the newest first."""
         asking = partial(self._index.alert_changes, org, from_ms, to_ms, limit)
+        return await self._ask_or_recall(asking, lambda: None)
+
+    async def alert_corrections(
+        self, org: str, from_ms: int, to_ms: int, limit: int
+    ) -> list[AlertCorrection]:
+        """List what alerts missed, the newest first."""
+        asking = partial(self._index.alert_corrections, org, from_ms, to_ms, limit)
         return await self._ask_or_recall(asking, lambda: None)
 
     async def waiting_notices(self, org: str) -> list[WaitingNotices]:

@@ -18,11 +18,11 @@ from lakerunner_query.promql.lang.printer import to_text
 from lakerunner_query.rules.alert_states import ActiveAlert, Phase, RuleState
 from lakerunner_query.rules.catalog import group_of
 from lakerunner_query.rules.documents import AlertRule, RecordingRule, Rule, RuleGroup, RuleLanguage
-from lakerunner_query.rules.ruling import HeldState, RuleRun, from_stored, interval_of
+from lakerunner_query.rules.ruling import HeldState, RuleRun, from_stored, has_alerts, interval_of
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.labels import matches
 from resources.index.rule_types import RuleKind, StoredRule
-from resources.index.ruling_types import GroupRecord
+from resources.index.ruling_types import GroupRecord, RecordedOutcome, RecordedState
 
 Json = dict[str, object]
 ZERO_TIME = "0001-01-01T00:00:00Z"
@@ -65,10 +65,23 @@ class ShownGroup:
     record: GroupRecord
     interval_ms: int
     held: HeldState = field(default_factory=HeldState)
+    recorded: RecordedState = field(default_factory=RecordedState)
+
+    @property
+    def outcomes(self) -> dict[str, RecordedOutcome]:
+        """Results of its recording rules by metric, as of this version; those of alerts are in `held`."""
+        if has_alerts(self.group):
+            return {}
+        since_ms = self.stored.updated_at_ns // 1_000_000
+        mine = (one for one in self.recorded.outcomes if one.group == self.group.name)
+        return {one.record: one for one in mine if one.at_ms >= since_ms}
 
 
 def shown_groups(
-    rules: Sequence[StoredRule], records: Sequence[GroupRecord], default_interval_ms: int
+    rules: Sequence[StoredRule],
+    records: Sequence[GroupRecord],
+    default_interval_ms: int,
+    recorded: RecordedState,
 ) -> list[ShownGroup]:
     """Put groups and states together, ordered by file and name."""
     known = {record.rule_id: record for record in records}
@@ -80,7 +93,8 @@ def shown_groups(
         is_same = record.version == stored.version
         group = group_of(stored)
         held = from_stored(record.state) if is_same else HeldState()
-        found.append(ShownGroup(stored, group, record, interval_of(group, default_interval_ms), held))
+        interval_ms = interval_of(group, default_interval_ms)
+        found.append(ShownGroup(stored, group, record, interval_ms, held, recorded))
     return sorted(found, key=lambda one: (one.stored.namespace, one.stored.name))
 
 
@@ -111,7 +125,8 @@ def name_of(rule: Rule) -> str:
 
 
 def _group_json(shown: ShownGroup, rules: Sequence[Json]) -> Json:
-    record = shown.record
+    record, outcomes = shown.record, shown.outcomes
+    last_ms = max((one.at_ms for one in outcomes.values()), default=0)
     return {
         "name": shown.group.name,
         "file": shown.stored.namespace,
@@ -119,10 +134,11 @@ def _group_json(shown: ShownGroup, rules: Sequence[Json]) -> Json:
         "interval": shown.interval_ms / 1000,
         "limit": shown.group.limit,
         "evaluationTime": record.duration_s,
-        "lastEvaluation": _evaluation_time(record.evaluated_ms, record),
+        "lastEvaluation": rfc3339(last_ms) if last_ms else _evaluation_time(record.evaluated_ms, record),
         "evaluationDelay": record.delay_s,
         "missedEvaluations": record.missed,
         "language": shown.group.language.value,
+        **({} if has_alerts(shown.group) else {"recordedBehind": round(shown.recorded.behind_s, 1)}),
     }
 
 
@@ -138,7 +154,7 @@ def _rule_json(shown: ShownGroup, position: int, rule: Rule, *, with_alerts: boo
         **({"lastError": state.error} if state.error else {}),
     }
     if isinstance(rule, RecordingRule):
-        return {**common, "type": RECORDING}
+        return {**common, **_recorded_json(shown.outcomes.get(rule.record)), "type": RECORDING}
     alerts = list(_active(state))
     phases = {alert.phase for alert in alerts}
     phase = next((one for one in (Phase.FIRING, Phase.PENDING) if one in phases), Phase.INACTIVE)
@@ -151,6 +167,15 @@ def _rule_json(shown: ShownGroup, position: int, rule: Rule, *, with_alerts: boo
         "alerts": [_alert_json(alert) for alert in alerts] if with_alerts else [],
         "type": ALERTING,
     }
+
+
+def _recorded_json(outcome: RecordedOutcome | None) -> Json:
+    """Show how the asset `recorded/metrics` recorded a rule; how long that took is not known."""
+    if outcome is None:
+        return {}
+    error = {"lastError": outcome.error} if outcome.error else {}
+    health = "err" if outcome.error else "ok"
+    return {"health": health, "lastEvaluation": rfc3339(outcome.at_ms), **error}
 
 
 def _alert_json(alert: ActiveAlert) -> Json:

@@ -14,6 +14,7 @@ from resources.index.ruling_types import (
     Freshness,
     GroupRecord,
     Notice,
+    RecordedState,
     SealedSamples,
     StoredNotice,
     WaitingNotices,
@@ -33,6 +34,9 @@ class AlertIndex(Protocol):
 
     def alert_corrections(self, org: str, from_ms: int, to_ms: int, limit: int) -> list[AlertCorrection]:
         """List corrections that overlap an interval (both inclusive), those that end last first."""
+
+    def recorded_state(self, org: str) -> RecordedState:
+        """Return how recording rules went, ordered by group and metric, and how far behind they are."""
 
     def waiting_notices(self, org: str = "") -> list[WaitingNotices]:
         """Count by receiver what it has yet to take; no name: of all organisations."""

@@ -146,3 +146,24 @@ class AlertCorrection:
     value: str
     """First value that the alert would have had; if it would not have fired, empty."""
     found_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedOutcome:
+    """Result of a recording rule in the newest hour that was recorded."""
+
+    group: str
+    record: str
+    hour_ns: int
+    error: str = ""
+    at_ms: int = 0
+    """Time on the clock; the index sets it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedState:
+    """Results of the recording rules of an organisation, and whether hours wait to be recorded."""
+
+    behind_s: float = 0.0
+    """Seconds for which an hour has been due to be recorded; 0: none is."""
+    outcomes: tuple[RecordedOutcome, ...] = ()

@@ -18,6 +18,7 @@ from resources.index.ruling_types import (
     AlertState,
     GroupRecord,
     Notice,
+    RecordedOutcome,
     SealedSamples,
     Verdict,
 )
@@ -353,6 +354,26 @@ def test_changes_of_a_rule_come_with_the_state_before(clocked: Clocked) -> None:
         (15, "b", AlertState.FIRING), (20, "a", AlertState.INACTIVE), (30, "a", AlertState.FIRING),
     ]  # fmt: skip
     assert index.changes_of_rule(8, 0, 99) == []
+
+
+def test_recording_rules_are_known_by_the_newest_hour(clocked: Clocked) -> None:
+    index = clocked.index
+    index.note_recorded_rules("acme", [RecordedOutcome("g", "b", 20), RecordedOutcome("g", "a", 20, "no\0")])
+    index.note_recorded_rules("acme", [RecordedOutcome("g", "b", 10, "old"), RecordedOutcome("g", "a", 30)])
+    found = index.recorded_state("acme")
+    assert found.behind_s == 0
+    assert [(one.record, one.hour_ns, one.error) for one in found.outcomes] == [("a", 30, ""), ("b", 20, "")]
+    assert all(one.at_ms > 0 for one in found.outcomes)
+    assert index.recorded_state("beta").outcomes == ()
+
+
+def test_hours_that_wait_to_be_recorded_are_told(clocked: Clocked) -> None:
+    document = {"name": "g", "language": "promql", "rules": [{"rule": "record", "record": "a", "expr": "b"}]}
+    clocked.index.change_rules("acme", [PutRule(RuleKind.GROUP, "f", "g", document)], None)
+    publish(clocked.index, 1)
+    clocked.wait(30)
+    assert clocked.index.recorded_state("acme").behind_s == pytest.approx(30, abs=5)
+    assert clocked.index.recorded_state("beta").behind_s == 0
 
 
 @pytest.mark.integration

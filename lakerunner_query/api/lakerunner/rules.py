@@ -17,6 +17,8 @@ import msgspec
 from anyio.to_thread import run_sync
 from litestar import Request, Response, Router, delete, get, post
 
+from lakerunner_query.api.lakerunner.service_map import interval_ms
+from lakerunner_query.api.prometheus.alerts import groups_of
 from lakerunner_query.api.shared.auth import caller, require_admin, require_reader
 from lakerunner_query.api.shared.requests import read_fields
 from lakerunner_query.api.shared.services import Services
@@ -28,15 +30,18 @@ from lakerunner_query.rules.catalog import derived_of, group_of, to_document
 from lakerunner_query.rules.changes import place_of
 from lakerunner_query.rules.documents import RuleLanguage
 from lakerunner_query.rules.printing import files_yaml
+from lakerunner_query.rules.report import ShownGroup, rfc3339
 from lakerunner_query.rules.rule_files import FileForm, RuleFile, RuleFileError, read_file
 from lakerunner_query.serving import handlers, respond_plain
 from resources.index.rule_types import RuleKind, RuleSet, StoredRule
+from resources.index.ruling_types import AlertCorrection
 
 YAML = "application/yaml"
 RECENTLY = "7d"
 """Time for which the query log is read where the request names none."""
 DEFAULT_NAMESPACE = "default"
 """Namespace of groups where neither the file nor the request names one."""
+MOST_CORRECTIONS = 10_000
 Http = Request[Any, Any, Any]
 
 
@@ -82,6 +87,22 @@ async def versions(request: Http, services: Services, rule_id: int) -> dict[str,
     if not found:
         raise NotFoundError(f"there is no rule {rule_id}")
     return {"versions": [_rule(one) for one in found]}
+
+
+@get("/history")
+async def history(request: Http, services: Services) -> dict[str, object]:
+    """Return what alerts missed in an interval for lack of late records, the newest first."""
+    fields = await read_fields(request)
+    start_ms, end_ms = interval_ms(fields.text("start"), fields.text("end"), services.settings)
+    org = caller(request.state).org
+    groups = {one.stored.rule_id: one for one in await groups_of(services, org)}
+    found = await services.locator.alert_corrections(org, start_ms, end_ms, MOST_CORRECTIONS + 1)
+    return {
+        "start": str(start_ms),
+        "end": str(end_ms),
+        "corrections": [_correction(one, groups.get(one.rule_id)) for one in found[:MOST_CORRECTIONS]],
+        "is_complete": len(found) <= MOST_CORRECTIONS,
+    }
 
 
 @get("/suggestions")
@@ -137,11 +158,25 @@ async def remove(request: Http, services: Services) -> dict[str, object]:
 
 rules_router = Router(
     "/api/v1/rules",
-    route_handlers=[show, suggestions, versions, apply, remove],
+    route_handlers=[show, history, suggestions, versions, apply, remove],
     guards=[require_reader],
     exception_handlers=handlers(respond_plain),  # the path is one of Prometheus', too
     tags=["rules"],
 )
+
+
+def _correction(found: AlertCorrection, group: ShownGroup | None) -> dict[str, object]:
+    return {
+        "file": "" if group is None else group.stored.namespace,
+        "rule_group": "" if group is None else group.group.name,
+        "alert": found.alert,
+        "labels": dict(found.labels),
+        "verdict": found.verdict.value,
+        "from": rfc3339(found.from_ms),
+        "to": rfc3339(found.to_ms),
+        "value": found.value,
+        "found": rfc3339(found.found_ms),
+    }
 
 
 def _proposed(proposal: Proposal) -> dict[str, object]:

@@ -98,8 +98,9 @@ async def _alerts(
 
 async def groups_of(services: Services, org: str) -> list[ShownGroup]:
     """Return the groups of an organisation with their last evaluations."""
-    rule_set, records = await services.locator.rule_groups(org)
-    return shown_groups(rule_set.rules, records, round(services.settings.ruler_interval_s * 1000))
+    rule_set, records, recorded = await services.locator.rule_groups(org)
+    default_ms = round(services.settings.ruler_interval_s * 1000)
+    return shown_groups(rule_set.rules, records, default_ms, recorded)
 
 
 def _filter(fields: RequestFields, languages: frozenset[RuleLanguage]) -> RuleFilter:

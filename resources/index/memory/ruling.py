@@ -15,12 +15,15 @@ from resources.index.ruling_types import (
     Freshness,
     GroupRecord,
     Notice,
+    RecordedOutcome,
+    RecordedState,
     SealedSamples,
     StoredNotice,
     WaitingNotices,
 )
 from resources.index.types import ObjectNotice, ObjectState
-from resources.lake.signals import MATERIALIZED_MS
+from resources.lake.layout import Signal
+from resources.lake.signals import MATERIALIZED_MS, RECORDED_MS
 from resources.lake.timecut import SECOND_NS
 
 RECENT_HOURS_S = 7200.0
@@ -135,6 +138,27 @@ class Ruling(IntakeDesk):
             mine = [one for owner, one in reversed(self._state.ruling.corrections) if owner == org]
         found = [one for one in mine if one.from_ms <= to_ms and one.to_ms >= from_ms]
         return sorted(found, key=lambda one: -one.to_ms)[:limit]
+
+    def note_recorded_rules(self, org: str, outcomes: Sequence[RecordedOutcome]) -> None:
+        with self._transaction() as state:
+            for one in outcomes:
+                key = org, one.group, one.record
+                known = state.ruling.recorded.get(key)
+                if known is None or known.hour_ns <= one.hour_ns:
+                    state.ruling.recorded[key] = replace(one, at_ms=int(self._clock() * 1000))
+
+    def recorded_state(self, org: str) -> RecordedState:
+        with self._one_at_a_time:
+            now = self._clock()
+            mine = sorted(key for key in self._state.ruling.recorded if key[0] == org)
+            dues = (
+                now - version.due_at
+                for (owner, signal, frequency_ms, _), version in self._state.versions.items()
+                if (owner, signal, frequency_ms) == (org, Signal.METRICS, RECORDED_MS)
+                and version.due_at is not None
+            )
+            outcomes = tuple(self._state.ruling.recorded[key] for key in mine)
+            return RecordedState(max(dues, default=0.0), outcomes)
 
     def write_check(
         self, record: GroupRecord, interval: tuple[int, int] | None, found: Sequence[AlertCorrection]

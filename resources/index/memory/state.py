@@ -18,6 +18,7 @@ from resources.index.ruling_types import (
     AlertCorrection,
     ChangedInput,
     GroupRecord,
+    RecordedOutcome,
     StoredNotice,
 )
 from resources.index.types import (
@@ -132,6 +133,8 @@ class RulingState:
     inputs: list[tuple[str, ChangedInput]] = field(default_factory=list)
     last_input: int = 0
     corrections: list[tuple[str, AlertCorrection]] = field(default_factory=list)
+    recorded: dict[tuple[str, str, str], RecordedOutcome] = field(default_factory=dict)
+    """Results by organisation, group and metric."""
 
 
 @dataclass(slots=True)

@@ -18,6 +18,8 @@ from resources.index.ruling_types import (
     Freshness,
     GroupRecord,
     Notice,
+    RecordedOutcome,
+    RecordedState,
     SealedSamples,
     StoredNotice,
     Verdict,
@@ -26,7 +28,7 @@ from resources.index.ruling_types import (
 from resources.index.statements import load
 from resources.index.types import ObjectNotice
 from resources.lake.layout import Signal
-from resources.lake.signals import MATERIALIZED_MS
+from resources.lake.signals import MATERIALIZED_MS, RECORDED_MS
 
 SQL = load("ruling")
 
@@ -121,6 +123,23 @@ class Ruling(PostgresPart):
     def alert_corrections(self, org: str, from_ms: int, to_ms: int, limit: int) -> list[AlertCorrection]:
         values = {"org": org, "from_ms": from_ms, "to_ms": to_ms, "limit": limit}
         return [_correction_of(row) for row in self._rows(SQL["alert_corrections"], values)]
+
+    def note_recorded_rules(self, org: str, outcomes: Sequence[RecordedOutcome]) -> None:
+        with self._transaction() as connection:
+            for one in sorted(outcomes, key=lambda each: (each.group, each.record)):
+                values = {**asdict(one), "org": org, "rule_group": one.group, "error": storable(one.error)}
+                connection.execute(SQL["note_recorded_rule"], values)
+
+    def recorded_state(self, org: str) -> RecordedState:
+        with self._transaction() as connection:
+            values = {"org": org, "frequency_ms": RECORDED_MS}
+            behind = connection.execute(SQL["recorded_behind"], values).fetchone()
+            rows = connection.execute(SQL["recorded_rules"], values).fetchall()
+        outcomes = tuple(
+            RecordedOutcome(row["rule_group"], row["record"], row["hour_ns"], row["error"], row["at_ms"])
+            for row in rows
+        )
+        return RecordedState(behind["behind_s"] if behind else 0.0, outcomes)
 
     def write_check(
         self, record: GroupRecord, interval: tuple[int, int] | None, found: Sequence[AlertCorrection]

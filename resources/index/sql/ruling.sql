@@ -390,3 +390,31 @@ FROM jsonb_to_recordset(%(found)s)
 -- name: forget_corrections
 DELETE FROM lakerunner.alert_correction
 WHERE to_ms < (extract(EPOCH FROM now()) - %(change_s)s) * 1000;
+
+-- name: note_recorded_rule
+INSERT INTO lakerunner.recorded_rule AS known (org_id, rule_group, record, hour_ns, error)
+VALUES (%(org)s, %(rule_group)s, %(record)s, %(hour_ns)s, %(error)s)
+ON CONFLICT (org_id, rule_group, record) DO UPDATE
+    SET hour_ns = excluded.hour_ns, error = excluded.error, recorded_at = now()
+    WHERE known.hour_ns <= excluded.hour_ns;
+
+-- name: recorded_rules
+SELECT
+    rule_group,
+    record,
+    hour_ns,
+    error,
+    (extract(EPOCH FROM recorded_at) * 1000)::bigint AS at_ms
+FROM lakerunner.recorded_rule
+WHERE org_id = %(org)s
+ORDER BY rule_group, record;
+
+-- name: recorded_behind
+SELECT coalesce(max(extract(EPOCH FROM now() - due_since)), 0)::float8 AS behind_s
+FROM lakerunner.partition
+WHERE
+    org_id = %(org)s
+    AND signal = 'metrics'
+    AND frequency_ms = %(frequency_ms)s
+    AND due_since IS NOT NULL
+    AND expired_at IS NULL;
