@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 
 from lakerunner_query.rules.documents import AlertRule, RecordingRule, RuleGroup, RuleLanguage
+from resources.index.ruling_types import AlertCorrection, RecordedOutcome, Verdict
 from resources.settings import Settings
 from tests.support.browser import Page, browser_path, open_page
 from tests.support.query.lake import BASE, Lake, start_workers
@@ -34,6 +35,9 @@ GROUPS = (
         ),
         interval_ms=MINUTE,
     ),
+    RuleGroup(
+        "ratios", (RecordingRule("job:load", "load"), RecordingRule("job:bad", "load")), interval_ms=MINUTE
+    ),
     RuleGroup("lines", (AlertRule("Lines", 'count_over_time({a="b"}[1m]) > 0'),), RuleLanguage.LOGQL, MINUTE),
 )
 
@@ -50,10 +54,30 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     ruled.answers = lambda _: 503
     for minute in range(40):
         ruled.evaluate(BASE_MS + minute * MINUTE)
+    keep_corrections(ruled)
     ruled.close()
     for stack in start_workers(tmp_path_factory.mktemp("data"), lake.folder, 1):
         with served(lake, stack) as peer:
             yield peer.address.removesuffix("prometheus")
+
+
+def keep_corrections(ruled: RuledLake) -> None:
+    """Let an alert have missed five minutes and fired for three too many, and a rule have failed."""
+    own, index = ruled.own("shop"), ruled.lake.index
+    minutes = {Verdict.WOULD_HAVE_FIRED: (15, 19), Verdict.WOULD_NOT_HAVE_FIRED: (7, 9)}
+    found = [
+        AlertCorrection(
+            own.stored.rule_id, "Wave", {"alertname": "Wave"}, verdict, BASE_MS + first * MINUTE,
+            BASE_MS + last * MINUTE, "7" if first == 15 else "", BASE_MS + 30 * MINUTE,
+        )
+        for verdict, (first, last) in minutes.items()
+    ]  # fmt: skip
+    assert index.write_check(own.record, None, found)
+    outcomes = [
+        RecordedOutcome("ratios", "job:load", 0),
+        RecordedOutcome("ratios", "job:bad", 0, "no vector"),
+    ]
+    index.note_recorded_rules("acme", outcomes)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +105,8 @@ def card(name: str, rest: str) -> str:
 
 def test_rules_are_listed_with_what_fires_first(page: Page) -> None:
     names = page.run("[...document.querySelectorAll('#alert-rules b')].map((one) => one.textContent)")
-    assert sorted(names) == ["Fires", "Lines", "Quiet", "Wave", "Wrong"]
+    assert sorted(names[:5]) == ["Fires", "Lines", "Quiet", "Wave", "Wrong"]
+    assert names[5:] == ["job:load, job:bad"]
     assert set(names[:2]) == {"Fires", "Wave"}
     assert "2 firing" in page.text("#status")
     assert "5 rules" in page.text("#status")
@@ -97,13 +122,37 @@ def test_rules_are_listed_with_what_fires_first(page: Page) -> None:
 
 def test_states_over_time_are_drawn(page: Page) -> None:
     bars = page.run(card("Wave", "querySelectorAll('.band i').length"))
-    assert bars == 4, "pending and firing, twice"
+    assert bars == 4 + 2, "pending and firing, twice, and the corrections"
     titles = page.run(f"[...{card('Wave', 'querySelectorAll')}('.band i')].map((one) => one.title)")
     assert titles[0] == "pending from 2026-01-01 00:00 to 2026-01-01 00:02"
     assert titles[1] == "firing from 2026-01-01 00:02 to 2026-01-01 00:10"
     left = page.run(card("Wave", "querySelectorAll('.band i')[1].style.left"))
     assert float(left.removesuffix("%")) == pytest.approx(100 * 2 / 60, abs=0.01)
     assert page.run(card("Quiet", "querySelectorAll('.band').length")) == 0
+
+
+def test_what_an_alert_missed_is_drawn_and_told(page: Page) -> None:
+    missed = page.run(card("Wave", "querySelector('.band .would_have_fired').title"))
+    assert missed == "would have fired from 2026-01-01 00:15 to 2026-01-01 00:20"
+    assert page.run(card("Wave", "querySelectorAll('.band .would_not_have_fired').length")) == 1
+    told = page.run(card("Wave", "querySelector('.times').innerText"))
+    assert "would have fired 2026-01-01 00:15 to 2026-01-01 00:19, value 7: records came late" in told
+    assert "2 corrections" in page.text("#status")
+
+
+def test_a_group_that_only_records_says_whether_it_is_current(page: Page) -> None:
+    name = "job:load, job:bad"
+    assert page.run(card(name, "querySelector('.state').textContent")) == "failing"
+    assert "recorded " in page.run(card(name, "querySelector('.facts').textContent"))
+    assert page.run(card(name, "querySelector('.failed').textContent")) == "job:bad: no vector"
+
+
+def test_a_rule_tells_what_answers_its_query(page: Page) -> None:
+    for name, said in (("Quiet", "from records"), ("Lines", "from records"), ("Wrong", "parse error")):
+        page.run(card(name, "querySelector('details').setAttribute('open', '')"))
+        page.wait(f"{card(name, 'querySelector(`details p`).textContent')} !== '…'")
+        assert said in page.run(card(name, "querySelector('details p').textContent")), name
+    page.picture("alerts-explained")
 
 
 def test_labels_are_text_and_errors_are_told(page: Page) -> None:
