@@ -12,7 +12,8 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import TypeVar
 
 from anyio import to_thread
 
@@ -42,6 +43,7 @@ from lakerunner_query.rules.evaluation import (
     evaluate_rule,
 )
 from lakerunner_query.vectors.vector import Steps
+from resources.index.postgres import IndexUnavailableError
 from resources.index.ruling_contract import RulerIndex
 from resources.index.ruling_types import AlertChange, AlertCorrection, ChangedInput
 from resources.lake.layout import Signal
@@ -57,11 +59,14 @@ CHECK_BACK_MS = 86_400_000
 """Age of records that are too late to be looked at."""
 DERIVED_REACH_MS = 3_600_000
 """Reach of metrics that rules make, beside that of the query for them."""
-MOST_INPUTS = 500
+NOTED_MS = 600_000
+"""Time after which it is stored how far a group looked; another process looks at that much again."""
+MOST_INPUTS = 10_000
 MOST_SLOTS = 5_000
 """Evaluations of one check."""
 _log = logging.getLogger(__name__)
 Interval = tuple[int, int]
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +119,32 @@ class Checker:
     async def check_all(self, groups: Sequence[OwnGroup]) -> None:
         """Check the groups, those first that were looked at longest ago."""
         self.spent = 0
-        for own in sorted(groups, key=lambda one: one.record.checked_ms):
-            await self.check(own)
+        oldest_first = sorted(groups, key=_looked_ms)
+        for org in dict.fromkeys(one.stored.org for one in oldest_first):
+            mine = [one for one in oldest_first if one.stored.org == org]
+            after_ms = min(map(_looked_ms, mine)) - OVERLAP_MS
+            inputs = await self._ask(
+                self.index.changed_inputs, org, after_ms, self.settings.ruler_check_s, MOST_INPUTS
+            )
+            for own in mine:
+                try:
+                    await self._check(own, inputs)
+                except IndexUnavailableError:
+                    raise
+                except Exception:  # noqa: BLE001 - other groups go on
+                    self.counts["lakerunner_ruler_check_failures_total"] += 1
+                    _log.exception("%s: late records were not looked at", own.name)
 
-    async def check(self, own: OwnGroup) -> None:
-        """Look at the records that came since the last time, and write down what changes."""
-        rules = [one for one in own.group.rules if isinstance(one, AlertRule) and self._reach(own, one)]
-        after_ms = own.record.checked_ms - OVERLAP_MS
-        inputs = await to_thread.run_sync(
-            self.index.changed_inputs, own.stored.org, after_ms, self.settings.ruler_check_s, MOST_INPUTS
-        )
-        fresh = [one for one in inputs if one.input_id not in own.checked]
+    async def _check(self, own: OwnGroup, inputs: Sequence[ChangedInput]) -> None:
+        """Look at records that came since the last time, and write down what changes."""
+        state = own.held.group
+        rules = [
+            one
+            for place, one in enumerate(own.group.rules)
+            if isinstance(one, AlertRule) and self._reach(own, one) and not state.of_rule(place).error
+        ]
+        after_ms = _looked_ms(own) - OVERLAP_MS
+        fresh = [one for one in inputs if one.published_ms > after_ms and one.input_id not in own.checked]
         waiting: list[ChangedInput] = []
         for window, late in self._windows(own, rules, fresh):
             cost = sum(self._cost(own, rule, window) for rule in rules)
@@ -135,26 +155,32 @@ class Checker:
             waiting += late
             if is_closed and not has_room:
                 self.counts["lakerunner_ruler_checks_put_off_total"] += 1
-        await self._note(own, fresh, waiting)
+        is_page = len(inputs) == MOST_INPUTS
+        await self._note(own, fresh, waiting, inputs[-1].published_ms if is_page else 0)
 
     async def _note(
-        self, own: OwnGroup, fresh: Sequence[ChangedInput], waiting: Sequence[ChangedInput]
+        self,
+        own: OwnGroup,
+        fresh: Sequence[ChangedInput],
+        waiting: Sequence[ChangedInput],
+        page_ends_ms: int,
     ) -> None:
-        """Remember what was looked at."""
+        """Remember what was looked at; behind a full page nothing is looked at twice."""
         left = {one.input_id for one in waiting}
         done = [one for one in fresh if one.input_id not in left]
-        if not done:
-            return
-        first_left_ms = min((one.published_ms for one in waiting), default=2**62)
-        checked_ms = min(max(one.published_ms for one in done), first_left_ms - 1)
-        checked_ms = max(checked_ms, own.record.checked_ms)
         own.checked.update((one.input_id, one.published_ms) for one in done)
-        kept = {key: at for key, at in own.checked.items() if at > checked_ms - OVERLAP_MS}
-        own.checked = kept
-        if checked_ms > own.record.checked_ms:
-            record = replace(own.record, checked_ms=checked_ms)
-            if await to_thread.run_sync(self.index.write_check, record, None, []):
-                own.record = replace(own.record, checked_ms=checked_ms)
+        looked_ms = max(
+            [_looked_ms(own), page_ends_ms + OVERLAP_MS if page_ends_ms else 0, *own.checked.values()]
+        )
+        own.looked_ms = min(looked_ms, min((one.published_ms for one in waiting), default=2**62) - 1)
+        own.checked = {key: at for key, at in own.checked.items() if at > own.looked_ms - OVERLAP_MS}
+        if own.looked_ms >= own.record.checked_ms + NOTED_MS:
+            record = replace(own.record, checked_ms=own.looked_ms)
+            if await self._ask(self.index.write_check, record, None, []):
+                own.record = replace(own.record, checked_ms=record.checked_ms)
+
+    async def _ask(self, method: Callable[..., Found], *arguments: object) -> Found:
+        return await to_thread.run_sync(partial(method, *arguments))
 
     def _windows(
         self, own: OwnGroup, rules: Sequence[AlertRule], inputs: Sequence[ChangedInput]
@@ -225,32 +251,34 @@ class Checker:
             if last - first > MOST_SLOTS * own.interval_ms:
                 self.counts["lakerunner_ruler_checks_refused_total"] += 1
                 return True
-            changes = await to_thread.run_sync(self.index.changes_of_rule, rule_id, first, last)
+            changes = await self._ask(self.index.changes_of_rule, rule_id, first, last)
             compared = [await self._compare(own, rule, changes, (first, last)) for rule in rules]
             is_even = all(one is None or one.is_even for one in compared)
-            if is_even or last >= own.record.evaluated_ms:
+            if is_even or None in compared or last >= own.record.evaluated_ms:
                 break
             settle_ms = max(max(one.for_ms, one.keep_firing_for_ms) for one in rules) + own.interval_ms
             last = min(own.record.evaluated_ms, own.slots.latest(last + 2 * settle_ms))
         self.counts["lakerunner_ruler_checks_total"] += 1
         if any(one is None for one in compared):
-            return True  # a rule that fails now has been counted; what is known of it stays
+            return False
         found = [
             correction
             for rule, one in zip(rules, compared, strict=True)
             if one is not None
             for correction in one.corrections(rule_id, rule.alert, now_ms)
         ]
+        checked = {rule.alert for rule in rules}
         found = [_found_first(one, known) for one in found]
+        found += [one for one in known if one.alert not in checked]
         self.counts["lakerunner_ruler_corrections_total"] += len(found) - len(known)
-        await to_thread.run_sync(self.index.write_check, own.record, (first, last), found)
+        await self._ask(self.index.write_check, own.record, (first, last), found)
         return is_even
 
     async def _with_known(self, own: OwnGroup, window: Interval) -> tuple[list[AlertCorrection], Interval]:
         """Widen an interval by the corrections that reach into it, or meet it."""
         first, last = window
         while True:
-            known = await to_thread.run_sync(
+            known = await self._ask(
                 self.index.corrections_of_rule, own.stored.rule_id, first - own.interval_ms, last
             )
             wider = (
@@ -313,6 +341,11 @@ class Checker:
         except StopIteration as end:
             outcome: RuleOutcome = end.value
             return outcome.state
+
+
+def _looked_ms(own: OwnGroup) -> int:
+    """Return the time of publication up to which a group looked; older rules were not these."""
+    return max(own.looked_ms, own.record.checked_ms, own.stored.updated_at_ns // NS_PER_MS)
 
 
 def _warm_from(own: OwnGroup, rule: AlertRule, first_ms: int) -> int:

@@ -83,6 +83,8 @@ class OwnGroup:
     """Times on the clock at which evaluations began, by what they evaluated."""
     checked: dict[int, int] = field(default_factory=dict)
     """Late records that were looked at lately, with the times of their publication."""
+    looked_ms: int = 0
+    """Time of publication up to which late records were looked at."""
 
     def __post_init__(self) -> None:
         self.held = from_stored(self.record.state)

@@ -153,6 +153,7 @@ def test_a_rule_tells_what_answers_its_query(page: Page) -> None:
         page.wait(f"{card(name, 'querySelector(`details p`).textContent')} !== '…'")
         assert said in page.run(card(name, "querySelector('details p').textContent")), name
     page.picture("alerts-explained")
+    assert page.errors.pop().startswith("Failed to load resource: the server responded with a status of 400")
 
 
 def test_labels_are_text_and_errors_are_told(page: Page) -> None:

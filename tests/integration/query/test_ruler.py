@@ -5,19 +5,25 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
 import psycopg
 import pytest
+import zstandard
 
+from lakerunner_query.ruler.samples import HEAD
 from lakerunner_query.rules.catalog import put_of
 from lakerunner_query.rules.documents import AlertRule, RuleGroup
+from resources.index.account_types import StorageProfile
 from resources.index.postgres import PostgresIndex
 from resources.index.ruling_types import AlertChange, AlertState, GroupRecord
+from resources.proto.parsing import parse
+from resources.proto.prometheus import WriteRequest
 from resources.settings import Settings
 from tests.support.patience import wait_for
 from tests.support.query.lake import Lake, start_workers
@@ -36,6 +42,7 @@ class Site:
     index: PostgresIndex
     alertmanager: ReceiverServer
     webhook: ReceiverServer
+    bucket: Path
 
     def records(self) -> list[GroupRecord]:
         return self.index.group_records("acme")
@@ -69,14 +76,18 @@ def site(index_dsn: str, postgres_index: PostgresIndex, tmp_path: Path) -> Itera
         for n in range(GROUPS)
     ]
     postgres_index.change_rules("acme", [put_of(one, "test.yaml") for one in groups], None)
+    bucket = tmp_path / "raw"
+    bucket.mkdir()
+    postgres_index.put_storage_profile(StorageProfile("raw", f"file://{bucket}"))
     with receiver_server(failing=7) as alertmanager, receiver_server(failing=5) as webhook:
         for stack in start_workers(tmp_path / "data", lake.folder, 1):
             settings = replace(
                 stack.settings, index_dsn=index_dsn, ruler_lease_s=LEASE_S, ruler_delay_s=0.0,
                 ruler_alertmanagers=alertmanager.url, ruler_webhooks=webhook.url + "/hook",
                 query_timeout_s=30.0, log_level="WARNING",
+                ruler_store_s=1.0,
             )  # fmt: skip
-            yield Site(settings, postgres_index, alertmanager, webhook)
+            yield Site(settings, postgres_index, alertmanager, webhook, bucket)
 
 
 def test_killed_rulers_are_replaced_and_nothing_is_lost(site: Site) -> None:
@@ -102,6 +113,7 @@ def test_killed_rulers_are_replaced_and_nothing_is_lost(site: Site) -> None:
     check_history(site)
     deliver_the_rest(site)
     check_delivery(site)
+    check_samples(site)
     assert sum(one.missed for one in site.records()) > 0, (
         "a kill costs some evaluations, and they are counted"
     )
@@ -121,6 +133,27 @@ def check_history(site: Site) -> None:
         for one in changes:
             is_true = one.at_ms / 1000 % 8 < 4
             assert is_true == (one.state is AlertState.FIRING)
+
+
+def check_samples(site: Site) -> None:
+    """No sample of an evaluation that was stored is lost, none is there twice."""
+    with psycopg.connect(site.settings.index_dsn) as connection:
+        left = connection.execute("SELECT samples FROM lakerunner.alert_samples").fetchall()
+        known = connection.execute("SELECT key FROM lakerunner.raw_object ORDER BY key").fetchall()
+    assert len(known) > KILLS
+    stored: Counter[tuple[str, int, bool]] = Counter()
+    bodies = [zstandard.decompress((site.bucket / key).read_bytes()) for (key,) in known]
+    for body in [*(one.removeprefix(HEAD) for one in bodies), *(bytes(row[0]) for row in left)]:
+        for series in parse(WriteRequest, body).timeseries:
+            labels = {one.name: one.value for one in series.labels}
+            if labels["__name__"] == "ALERTS":
+                (sample,) = series.samples
+                stored[labels["group"], sample.timestamp, bool(np.isnan(sample.value))] += 1
+    assert set(stored.values()) == {1}
+    changed = {(one.labels["group"], one.at_ms, one.state is AlertState.INACTIVE) for one in site.changes()}
+    assert changed <= stored.keys()
+    for group, at_ms, is_end in stored:
+        assert is_end == (at_ms / 1000 % 8 >= 4), (group, at_ms)
 
 
 def deliver_the_rest(site: Site) -> None:

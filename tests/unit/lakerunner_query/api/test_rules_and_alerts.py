@@ -16,7 +16,15 @@ from lakerunner_query.rules.catalog import put_of
 from lakerunner_query.rules.documents import AlertRule, RecordingRule, RuleGroup, RuleLanguage
 from lakerunner_query.rules.ruling import HeldState, RuleRun, to_stored
 from resources.index.memory import MemoryIndex
-from resources.index.ruling_types import AlertChange, AlertState, Notice
+from resources.index.ruling_types import (
+    AlertChange,
+    AlertCorrection,
+    AlertState,
+    Notice,
+    RecordedOutcome,
+    Verdict,
+)
+from resources.lake.timecut import HOUR_NS
 from resources.settings import Settings
 
 AT_MS = 1_767_225_600_000
@@ -33,6 +41,9 @@ SHOP = RuleGroup(
     labels={"source": "shop"},
 )
 LOGS = RuleGroup("log-lines", (AlertRule("Panics", 'count_over_time({a="b"}[1m]) > 0'),), RuleLanguage.LOGQL)
+RECORDED = RuleGroup(
+    "ratios", (RecordingRule("a:b", "a"), RecordingRule("c:d", "c"), RecordingRule("e", "e"))
+)
 OTHERS = [RuleGroup(f"other-{n}", (AlertRule(f"Other{n}", "vector(1)"),)) for n in range(3)]
 FIRING = ActiveAlert(
     {"alertname": "Errors", "job": "cart", "severity": "page"},
@@ -54,6 +65,12 @@ def client() -> Iterator[TestClient[Any]]:
     index.change_rules("acme", [put_of(SHOP, "shop.yaml"), put_of(LOGS, "logs.yaml")], None)
     index.change_rules("acme", [put_of(one, "others.yaml") for one in OTHERS], None)
     index.change_rules("beta", [put_of(OTHERS[0], "theirs.yaml")], None)
+    index.change_rules("acme", [put_of(RECORDED, "recorded.yaml")], None)
+    outcomes = [
+        RecordedOutcome("ratios", "a:b", HOUR_NS),
+        RecordedOutcome("ratios", "c:d", HOUR_NS, "no vector"),
+    ]
+    index.note_recorded_rules("acme", outcomes)
     evaluate(index)
     with TestClient(
         create_app(Settings(internal_token="t", worker_urls="http://127.0.0.1:1"), index)
@@ -74,6 +91,11 @@ def evaluate(index: MemoryIndex) -> None:
     )  # fmt: skip
     change = AlertChange(stored.rule_id, "Errors", FIRING.labels, AlertState.FIRING, "2", AT_MS)
     assert index.write_evaluation(evaluated, [change], [Notice("alertmanager:1", "x", {})])
+    missed = AlertCorrection(
+        stored.rule_id, "Errors", FIRING.labels, Verdict.WOULD_HAVE_FIRED, AT_MS - 60_000, AT_MS, "3",
+        AT_MS + 600_000,
+    )  # fmt: skip
+    assert index.write_check(evaluated, None, [missed])
 
 
 def get(client: TestClient[Any], path: str, org: str = "acme", **params: object) -> Any:
@@ -116,6 +138,35 @@ def test_a_group_shows_its_last_evaluation(client: TestClient[Any]) -> None:
         }
     ]  # fmt: skip
     assert (broken["health"], broken["lastError"], broken["state"]) == ("err", "no workers", "inactive")
+
+
+def test_recording_rules_are_as_the_last_hour_was_recorded(client: TestClient[Any]) -> None:
+    (group,) = groups(client, **{"rule_group[]": "ratios"})
+    assert [(one["health"], one.get("lastError")) for one in group["rules"]] == [
+        ("ok", None), ("err", "no vector"), ("unknown", None),
+    ]  # fmt: skip
+    assert group["recordedBehind"] == 0
+    assert group["lastEvaluation"] == group["rules"][0]["lastEvaluation"] > "2026"
+    assert group["rules"][2]["lastEvaluation"] == "0001-01-01T00:00:00Z"
+
+
+def test_corrections_are_listed_for_their_organisation_alone(client: TestClient[Any]) -> None:
+    shown = {}
+    for org in ("acme", "beta"):
+        params = {"start": AT_MS - 1, "end": AT_MS + 1}
+        answer = client.get("/api/v1/rules/history", params=params, headers={"Api-Key": org})
+        assert answer.status_code == 200, answer.text
+        shown[org] = answer.json()["corrections"]
+    assert shown == {
+        "acme": [
+            {
+                "file": "shop.yaml", "rule_group": "shop", "alert": "Errors", "labels": FIRING.labels,
+                "verdict": "would_have_fired", "from": "2025-12-31T23:59:00Z", "to": "2026-01-01T00:00:00Z",
+                "value": "3", "found": "2026-01-01T00:10:00Z",
+            }
+        ],
+        "beta": [],
+    }  # fmt: skip
 
 
 def test_rules_that_nobody_evaluated_yet_say_so(client: TestClient[Any]) -> None:
