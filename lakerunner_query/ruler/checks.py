@@ -8,6 +8,7 @@ that other rules make of them follow meanwhile. Queries are counted, and those o
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +33,7 @@ from lakerunner_query.ruler.questions import Questions, can_ask_all
 from lakerunner_query.ruler.recent import RecentSamples
 from lakerunner_query.rules.alert_states import RuleState
 from lakerunner_query.rules.chains import names_read
-from lakerunner_query.rules.corrections import Comparison, Key, WarmUp, firing_at
+from lakerunner_query.rules.corrections import Comparison, Key, WarmUp, firing_sets
 from lakerunner_query.rules.documents import AlertRule, RuleLanguage
 from lakerunner_query.rules.evaluation import (
     ALERTS,
@@ -64,6 +65,7 @@ NOTED_MS = 600_000
 MOST_INPUTS = 10_000
 MOST_SLOTS = 5_000
 """Evaluations of one check."""
+SLOTS_AT_ONCE = 50
 _log = logging.getLogger(__name__)
 Interval = tuple[int, int]
 Found = TypeVar("Found")
@@ -206,7 +208,7 @@ class Checker:
         offset_ms = own.group.query_offset_ms or 0
         first_ms = one.min_ns // NS_PER_MS + offset_ms - max(reach.ahead_ms for reach in reaches)
         slot = own.slots.latest(first_ms - 1) + own.interval_ms
-        slot = max(slot, own.slots.latest(own.stored.updated_at_ns // NS_PER_MS) + own.interval_ms)
+        slot = max(slot, _first_slot(own))
         last_ms = one.max_ns // NS_PER_MS + offset_ms + max(reach.back_ms for reach in reaches)
         if slot > min(own.record.evaluated_ms, last_ms) or own.began_ms(slot) - MARGIN_MS >= one.published_ms:
             return None
@@ -270,17 +272,18 @@ class Checker:
         checked = {rule.alert for rule in rules}
         found = [_found_first(one, known) for one in found]
         found += [one for one in known if one.alert not in checked]
-        self.counts["lakerunner_ruler_corrections_total"] += len(found) - len(known)
+        self.counts["lakerunner_ruler_corrections_total"] += sum(one.found_ms == now_ms for one in found)
         await self._ask(self.index.write_check, own.record, (first, last), found)
         return is_even
 
     async def _with_known(self, own: OwnGroup, window: Interval) -> tuple[list[AlertCorrection], Interval]:
-        """Widen an interval by the corrections that reach into it, or meet it."""
+        """Widen an interval by the corrections that reach into it, or meet it; older rules made others."""
         first, last = window
         while True:
-            known = await self._ask(
+            met = await self._ask(
                 self.index.corrections_of_rule, own.stored.rule_id, first - own.interval_ms, last
             )
+            known = [one for one in met if one.from_ms >= _first_slot(own)]
             wider = (
                 min([first, *(one.from_ms for one in known)]),
                 max([last, *(one.to_ms for one in known)]),
@@ -296,23 +299,24 @@ class Checker:
         first, last = window
         begin = _warm_from(own, rule, first)
         count = (last - begin) // own.interval_ms + 1
-        offset_ms = own.group.query_offset_ms or 0
-        asker = own.asker(begin - offset_ms)
+        times = [begin + place * own.interval_ms for place in range(count)]
+        decided = [_of_rule(rule, one) for one in firing_sets(changes, rule.alert, times)]
+        asker = own.asker(begin - (own.group.query_offset_ms or 0))
         self.spent += self._cost(own, rule, window)
+        warm, compared = WarmUp(own.interval_ms), Comparison()
+        state = warm.state
         try:
             answers = await self.questions.ask_all(asker, rule.expr, count)
-            warm, compared = WarmUp(own.interval_ms), Comparison()
-            state = warm.state
-            for place, answer in enumerate(answers):
-                at_ms = begin + place * own.interval_ms
+            for place, (at_ms, answer) in enumerate(zip(times, answers, strict=True)):
                 if at_ms == first:
-                    decided = _firing_of(rule, changes, at_ms - own.interval_ms)
-                    state = warm.first_state(decided, at_ms - own.interval_ms)
+                    state = warm.first_state(decided[place - 1], times[place - 1])
                 state = await self._evaluate(own, rule, state, at_ms, answer)
                 if at_ms < first:
                     warm.add(at_ms, state)
                 else:
-                    compared.add(at_ms, _firing_of(rule, changes, at_ms), state)
+                    compared.add(at_ms, decided[place], state)
+                if place % SLOTS_AT_ONCE == 0:
+                    await asyncio.sleep(0)  # evaluations that are due go first
         except QueryError as error:
             self.counts["lakerunner_ruler_check_failures_total"] += 1
             _log.warning("%s: %s is not checked again: %s", own.name, rule.alert, error)
@@ -348,16 +352,21 @@ def _looked_ms(own: OwnGroup) -> int:
     return max(own.looked_ms, own.record.checked_ms, own.stored.updated_at_ns // NS_PER_MS)
 
 
+def _first_slot(own: OwnGroup) -> int:
+    """Return the first evaluation of these rules."""
+    return own.slots.latest(own.stored.updated_at_ns // NS_PER_MS) + own.interval_ms
+
+
 def _warm_from(own: OwnGroup, rule: AlertRule, first_ms: int) -> int:
     """Return the first evaluation that tells in which state an alert was at `first_ms`."""
     span_ms = max(rule.for_ms, rule.keep_firing_for_ms)
     return first_ms - (-(-span_ms // own.interval_ms) + 1) * own.interval_ms
 
 
-def _firing_of(rule: AlertRule, changes: Sequence[AlertChange], at_ms: int) -> set[Key]:
-    """Return what fired by a rule; another of the same name has other labels."""
+def _of_rule(rule: AlertRule, firing: frozenset[Key]) -> frozenset[Key]:
+    """Leave out the alerts of another rule of the same name, which has other labels."""
     fixed = {item for item in rule.labels.items() if "{{" not in item[1] and item[1]}
-    return {key for key in firing_at(changes, rule.alert, at_ms) if fixed <= set(key)}
+    return frozenset(key for key in firing if fixed <= set(key)) if fixed else firing
 
 
 def _found_first(found: AlertCorrection, known: Sequence[AlertCorrection]) -> AlertCorrection:

@@ -87,7 +87,7 @@ class SampleWriter:
             return False
         try:
             place = self._put(sealed)
-        except (NoPlaceError, SettingsError, StoreError) as error:
+        except (NoPlaceError, OSError, SettingsError, StoreError) as error:
             self.counts["lakerunner_ruler_store_failures_total"] += 1
             _log.error(
                 "alert series of %s are not stored, next attempt in %g s: %s", sealed.org, LEASE_S, error

@@ -27,11 +27,11 @@ class Comparison:
     """States of the alerts of one rule at a row of evaluations, decided and over all data."""
 
     slots: list[int] = field(default_factory=list)
-    decided: list[set[Key]] = field(default_factory=list)
+    decided: list[frozenset[Key]] = field(default_factory=list)
     firing: list[dict[Key, str]] = field(default_factory=list)
     """Values of firing alerts."""
 
-    def add(self, at_ms: int, decided: set[Key], state: RuleState) -> None:
+    def add(self, at_ms: int, decided: frozenset[Key], state: RuleState) -> None:
         self.slots.append(at_ms)
         self.decided.append(decided)
         self.firing.append({alert.key: alert.value for alert in state.alerts if alert.phase is Phase.FIRING})
@@ -72,15 +72,18 @@ class Comparison:
         return AlertCorrection(rule_id, alert, dict(key), kind, first, last, value, found_ms)
 
 
-def firing_at(changes: Sequence[AlertChange], alert: str, at_ms: int) -> set[Key]:
-    """Return the alerts of a rule that fired after an evaluation; changes are in order."""
-    known: dict[Key, AlertState] = {}
-    for change in changes:
-        if change.at_ms > at_ms:
-            break
-        if change.alert == alert:
-            known[tuple(sorted(change.labels.items()))] = change.state
-    return {key for key, state in known.items() if state is AlertState.FIRING}
+def firing_sets(changes: Sequence[AlertChange], alert: str, times: Sequence[int]) -> list[frozenset[Key]]:
+    """Return the alerts of a rule that fired after each evaluation; changes and times are in order."""
+    waiting = [one for one in reversed(changes) if one.alert == alert]
+    found: list[frozenset[Key]] = []
+    firing: frozenset[Key] = frozenset()
+    for at_ms in times:
+        while waiting and waiting[-1].at_ms <= at_ms:
+            change = waiting.pop()
+            key = tuple(sorted(change.labels.items()))
+            firing = firing | {key} if change.state is AlertState.FIRING else firing - {key}
+        found.append(firing)
+    return found
 
 
 @dataclass(slots=True)
@@ -97,7 +100,7 @@ class WarmUp:
             if alert.phase is not Phase.INACTIVE and alert.keep_firing_since_ms is None:
                 self.last_true_ms[alert.key] = at_ms
 
-    def first_state(self, decided: set[Key], at_ms: int) -> RuleState:
+    def first_state(self, decided: frozenset[Key], at_ms: int) -> RuleState:
         """Return the state after the last of them: what was decided fires, nothing else does."""
         alerts = {alert.key: alert for alert in self.state.alerts}
         for key in decided:

@@ -115,7 +115,8 @@ def test_rules_are_listed_with_what_fires_first(page: Page) -> None:
     page.colours("dark")
     page.picture("alerts-dark")
     page.colours("light")
-    page.size(600, 900)
+    page.size(390, 844)
+    assert page.run("document.documentElement.scrollWidth <= innerWidth")
     page.picture("alerts-narrow")
     page.size(1440, 900)
 

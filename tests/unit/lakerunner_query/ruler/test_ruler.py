@@ -12,11 +12,13 @@ from typing import Any, cast
 import httpx
 import pytest
 
+from lakerunner_query.ruler.questions import Asker
+from lakerunner_query.ruler.recent import RecentSamples
 from lakerunner_query.rules.documents import AlertRule, RecordingRule, RuleGroup, RuleLanguage
 from lakerunner_query.rules.ruling import from_stored
 from resources.index.postgres import IndexUnavailableError
 from resources.index.rule_types import DropRule, RuleKind
-from resources.index.ruling_types import AlertState, GroupRecord
+from resources.index.ruling_types import AlertState, GroupRecord, Verdict
 from resources.index.types import Intake, ObjectNotice
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS
@@ -358,3 +360,48 @@ def test_many_alerts_travel_in_batches(ruled: RuledLake) -> None:
     posts = [one for one in ruled.heard if one.url.startswith(AM)]
     assert [len(one.body) for one in posts] == [256, 256, 88]
     assert len({alert["labels"]["n"] for one in posts for alert in one.body}) == 600
+
+
+@pytest.mark.parametrize(
+    ("language", "expr"),
+    [
+        (RuleLanguage.PROMQL, "rate(requests_total[2m]) > 20"),
+        (RuleLanguage.PROMQL, "topk(1, requests_total)"),
+        (RuleLanguage.PROMQL, "requests_total @ end() > 0"),
+        (RuleLanguage.PROMQL, "time()"),
+        (RuleLanguage.LOGQL, 'sum by (level) (count_over_time({service_name="web"}[30s])) > 3'),
+        (RuleLanguage.LAKEQL, "SELECT service_name AS service, count(*) AS value FROM logs GROUP BY 1"),
+    ],
+)
+def test_answers_at_many_times_are_those_at_each(ruled: RuledLake, language: RuleLanguage, expr: str) -> None:
+    asker = Asker("acme", language, BASE_MS + 5 * MINUTE, MINUTE, 10.0)
+    many = ruled.run(ruled.questions.ask_all(asker, expr, 7))
+    each = [
+        ruled.run(ruled.questions.ask(replace(asker, at_ms=asker.at_ms + n * MINUTE), expr, RecentSamples()))
+        for n in range(7)
+    ]
+    assert [sorted(one, key=lambda each: each.labels) for one in many] == [
+        sorted(one, key=lambda each: each.labels) for one in each
+    ]
+    assert any(each)
+
+
+def test_samples_that_come_late_make_a_correction(ruled: RuledLake) -> None:
+    ruled.now_ms = BASE_MS - MINUTE
+    ruled.lake.index._clock = lambda: ruled.now_ms / 1000
+    ruled.ruler.checker.settings = replace(ruled.settings, ruler_check_s=60.0)
+    run(ruled, AlertRule("High", "late > 5", MINUTE), minutes=tuple(range(1, 9)))
+    ruled.now_ms += 10_000
+    late = {labels("late", job="cart"): [(n * 15_000, 9.0) for n in range(8, 13)]}
+    write_samples(ruled.lake, "acme", late)
+    for minute in range(9, 14):
+        ruled.evaluate(BASE_MS + minute * MINUTE)
+    ruled.run(ruled.ruler.check())
+    (found,) = ruled.lake.index.alert_corrections("acme", 0, 2**62, 9)
+    first_ms = ruled.own("g").slots.latest(BASE_MS + 2 * MINUTE - 1) + MINUTE
+    assert (found.alert, found.labels["job"], found.verdict) == ("High", "cart", Verdict.WOULD_HAVE_FIRED)
+    assert first_ms + MINUTE <= found.from_ms <= first_ms + 2 * MINUTE
+    assert BASE_MS + 6 * MINUTE <= found.to_ms < BASE_MS + 8 * MINUTE
+    assert found.value == "9"
+    assert ruled.ruler.counts["lakerunner_ruler_corrections_total"] == 1
+    assert active(ruled) == []
