@@ -12,6 +12,7 @@ from typing import Protocol
 
 from resources.index.account_types import ApiKey, MetricFamily, StorageProfile
 from resources.index.job_types import JobLimits, QueryJob
+from resources.index.open_tables import TableIndex
 from resources.index.query_log import QueryLogIndex
 from resources.index.rule_contract import RuleIndex
 from resources.index.rule_types import CoverageQuery, RuleHour
@@ -320,7 +321,7 @@ class SweepIndex(IngressIndex, RetentionIndex, Protocol):
     def leftovers(self, batch_s: float, run_s: float, message_s: float) -> Leftovers: ...
 
 
-class PipelineIndex(IngressIndex, TierIndex, RetentionIndex, RuleIndex, Protocol):
+class PipelineIndex(IngressIndex, TierIndex, RetentionIndex, RuleIndex, TableIndex, Protocol):
     """Index as sensors, runs and singletons see and change it. See design notes in `docs/concepts.md`."""
 
     def read_offsets(self, cluster: str, topic: str) -> list[TopicOffset]: ...

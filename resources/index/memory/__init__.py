@@ -6,6 +6,7 @@ something about the real thing. Time comes from a `clock` that tests can move.
 
 from resources.index.memory.accounts import Accounts
 from resources.index.memory.batches import Runs
+from resources.index.memory.open_tables import OpenTables
 from resources.index.memory.publishing import Publishing
 from resources.index.memory.query_jobs import QueryJobs
 from resources.index.memory.query_log import QueryLog
@@ -15,7 +16,18 @@ from resources.index.memory.sweeping import Sweeping
 from resources.index.memory.tiers import TierStatusDesk
 
 
-class MemoryIndex(Accounts, Publishing, QueryJobs, QueryLog, Rules, Ruling, Runs, Sweeping, TierStatusDesk):
+class MemoryIndex(
+    Accounts,
+    OpenTables,
+    Publishing,
+    QueryJobs,
+    QueryLog,
+    Rules,
+    Ruling,
+    Runs,
+    Sweeping,
+    TierStatusDesk,
+):
     """Index in memory that implements every protocol of `resources.index.contract`."""
 
 

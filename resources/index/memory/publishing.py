@@ -19,6 +19,7 @@ from resources.index.dependents import (
     source_window,
 )
 from resources.index.memory.batches import Batches
+from resources.index.memory.open_tables import note_changes
 from resources.index.memory.state import Object, StoredSegment, Version
 from resources.index.memory.tiers import Tiers
 from resources.index.rule_types import RecordedFrom, RuleKind
@@ -67,6 +68,8 @@ class Publishing(Batches, Tiers):
                 for start in derivable_hours(publication):
                     self._mark_due(claim, MATERIALIZED_MS, start)
             self._mark_recordable(publication)
+            changed = [*publication.retire, *(segment.segment_id for segment in publication.segments)]
+            note_changes(state, [state.segments[name] for name in changed], self._clock)
             return versions
 
     def recorded_sources(

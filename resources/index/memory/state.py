@@ -97,6 +97,19 @@ class StoredSegment:
 
 
 @dataclass(slots=True)
+class StoredTable:
+    """Dataset that other engines read."""
+
+    table_id: int
+    version: int = 0
+    committed: int = -1
+    changed_at: float | None = None
+    committed_at: float | None = None
+    changes: list[tuple[int, str, bool]] = field(default_factory=list)
+    """Changes as version, segment, and whether it was retired."""
+
+
+@dataclass(slots=True)
 class WaitingNotice:
     """A notification and its times."""
 
@@ -169,6 +182,9 @@ class State:
     asked: dict[tuple[str, int, str], AskedQuery] = field(default_factory=dict)
     """Queries by organisation, day and identity."""
     ruling: RulingState = field(default_factory=RulingState)
+    open_tables: dict[tuple[str, str], StoredTable] = field(default_factory=dict)
+    """Tables by organisation and dataset."""
+    last_table: int = 0
     last_object: int = 0
     last_batch: int = 0
     """Number of the last batch: numbers are not given twice, like those of the tables."""

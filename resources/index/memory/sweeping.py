@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from threading import Lock
 
+from resources.index.memory.open_tables import held_segments, note_changes
 from resources.index.memory.state import Batch, MemoryPart, Object, State, StoredSegment, Version
 from resources.index.sweeping_types import (
     Aging,
@@ -77,6 +78,7 @@ class Sweeping(MemoryPart):
             kept.retired_at = self._clock()
         for version in partitions.values():
             version.expired = True
+        note_changes(self._state, list(found.values()), self._clock)
         return True
 
     def retired_segments(self, grace_s: float, org: str, limit: int) -> list[LakeFile]:
@@ -206,7 +208,7 @@ class Sweeping(MemoryPart):
         return Leftovers(len(self._idle(batch_s)), len(self._silent(run_s)), old, retired)
 
     def _deletable(self, grace_s: float) -> list[StoredSegment]:
-        busy = _busy_segments(self._state)
+        busy = _busy_segments(self._state) | held_segments(self._state)
         return [
             kept
             for kept in self._state.segments.values()

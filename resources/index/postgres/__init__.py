@@ -8,6 +8,7 @@ from resources.index.postgres.accounts import Accounts
 from resources.index.postgres.batches import Batches, Runs
 from resources.index.postgres.connections import IndexTimeoutError, IndexUnavailableError
 from resources.index.postgres.intake import IntakeDesk
+from resources.index.postgres.open_tables import OpenTables
 from resources.index.postgres.publishing import Publishing
 from resources.index.postgres.query_jobs import QueryJobs
 from resources.index.postgres.reading import Reading
@@ -22,6 +23,7 @@ class PostgresIndex(
     Accounts,
     IntakeDesk,
     Batches,
+    OpenTables,
     Publishing,
     QueryJobs,
     QueryLog,

@@ -2,7 +2,7 @@
 
 Steps: finish the batch while its token holds; lock the partitions of all changed hours; check that the
 sources are those of the plan; insert segments; retire inputs; settle raw objects; bump versions; append
-notices; mark as due what is built from the changed partitions. A count that is not the expected one raises
+notices; mark as due what is built from the changed partitions; count what open tables have to take over. A count that is not the expected one raises
 and rolls everything back.
 """
 
@@ -28,6 +28,7 @@ from resources.index.dependents import (
     source_window,
 )
 from resources.index.postgres.connections import Connection, IndexDeadlockError, PostgresPart, storable
+from resources.index.postgres.open_tables import note_changes
 from resources.index.rule_types import RecordedFrom
 from resources.index.statements import load
 from resources.index.types import (
@@ -53,7 +54,11 @@ class Publishing(PostgresPart):
             with self._transaction() as connection:
                 for step in STEPS:
                     step(connection, publication)
-                return _bump(connection, publication)
+                versions = _bump(connection, publication)
+                changed = [*publication.retire, *(segment.segment_id for segment in publication.segments)]
+                if changed:
+                    note_changes(connection, publication.claim.org, changed)
+                return versions
         except (IntegrityError, DataError, IndexDeadlockError) as error:
             # What the tables refuse of one batch must not end the run and all else it has claimed.
             raise PublishConflictError(f"batch {publication.claim.batch_id}: {error}") from error

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import psycopg
 
 from resources.index.postgres.connections import PostgresPart
+from resources.index.postgres.open_tables import note_changes
 from resources.index.statements import load
 from resources.index.sweeping_types import (
     Aging,
@@ -88,6 +89,7 @@ class Sweeping(PostgresPart):
                 return False
             connection.execute(SQL["retire_old"], {"segment_ids": wanted})
             connection.execute(SQL["expire_partitions"], {**scope, "starts": list(window.partitions)})
+            note_changes(connection, tier.org, wanted)
         return True
 
     def retired_segments(self, grace_s: float, org: str, limit: int) -> list[LakeFile]:

@@ -112,6 +112,7 @@ WHERE
     AND start_ns = any(%(starts)s);
 
 -- name: retired_segments
+-- Snapshots of open tables keep the files that they name.
 SELECT
     s.key,
     s.org_id AS org,
@@ -126,18 +127,28 @@ WHERE
         INNER JOIN lakerunner.batch AS b ON i.batch_id = b.batch_id
         WHERE i.segment_id = s.segment_id AND b.state = 'claimed'
     )
+    AND NOT EXISTS (
+        SELECT 1 FROM lakerunner.table_change AS c
+        WHERE c.segment_id = s.segment_id AND c.retired
+    )
 ORDER BY s.retired_at, s.key
 LIMIT %(limit)s;
 
 -- name: lock_retired
 SELECT
-    segment_id,
-    key,
-    org_id AS org,
-    bytes
-FROM lakerunner.segment
-WHERE key = any(%(keys)s) AND retired_at < now() - make_interval(secs => %(grace_s)s)
-ORDER BY segment_id
+    s.segment_id,
+    s.key,
+    s.org_id AS org,
+    s.bytes
+FROM lakerunner.segment AS s
+WHERE
+    s.key = any(%(keys)s)
+    AND s.retired_at < now() - make_interval(secs => %(grace_s)s)
+    AND NOT EXISTS (
+        SELECT 1 FROM lakerunner.table_change AS c
+        WHERE c.segment_id = s.segment_id AND c.retired
+    )
+ORDER BY s.segment_id
 FOR UPDATE SKIP LOCKED;
 
 -- name: delete_segments
