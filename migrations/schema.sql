@@ -584,3 +584,7 @@ CREATE TABLE lakerunner.table_change (
     PRIMARY KEY (table_id, version, segment_id)
 );
 CREATE INDEX table_change_held ON lakerunner.table_change (segment_id) WHERE retired;
+
+-- Where pyiceberg's SQL catalog makes its tables, unless the settings name another catalog.
+
+CREATE SCHEMA IF NOT EXISTS lakerunner_tables;

@@ -116,6 +116,11 @@ class Settings:
     # --- sweeping ---------------------------------------------------------------------------------
     sweep_grace_s: int = 3600
     sweep_orphan_s: int = 86_400
+    # --- open tables (`lakerunner tables`) --------------------------------------------------------
+    tables_catalog: str = ""
+    tables_every_s: int = 60
+    tables_keep_s: int = 10_800
+    tables_columns: int = 2000
     # --- notification queues (`lakerunner notifications`) ------------------------------------------
     sqs_queue_url: str = ""
     sqs_endpoint: str = ""
@@ -299,4 +304,4 @@ def _unparse(value: object) -> str:
 
 
 def _is_secret(name: str) -> bool:
-    return name.endswith(("_token", "_key", "_dsn", "access_key_id", "_alertmanagers", "_webhooks"))
+    return name.endswith(("_token", "_key", "_dsn", "access_key_id", "_alertmanagers", "_webhooks", "_catalog"))

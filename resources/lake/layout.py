@@ -22,6 +22,8 @@ RULER = "ruler"
 LAKE_PREFIX = "db/"
 SCRATCH_PREFIX = "scratch/"
 """Results of statements that Spark ran; they are deleted an hour later."""
+TABLES_PREFIX = "tables/"
+"""Metadata of open tables; their data are the segments."""
 MAX_KEY_BYTES = 1024
 YEARS = range(1970, 2100)
 """Years of arrival hours. Nanoseconds beyond a bigint would fail the transaction of every later tick."""
@@ -71,7 +73,7 @@ def parse_raw_key(bucket: str, key: str, mappings: Iterable[PrefixMapping] = ())
     True
     """
     _reject_odd_paths(key)
-    if key.endswith("/") or key.startswith((LAKE_PREFIX, SCRATCH_PREFIX)):
+    if key.endswith("/") or key.startswith((LAKE_PREFIX, SCRATCH_PREFIX, TABLES_PREFIX)):
         raise IgnoredKeyError(f"{key!r} is a folder or a segment of the lake, not a raw object")
     mapping = _longest(bucket, key, mappings)
     if mapping is not None:
@@ -111,6 +113,15 @@ def segment_key(
 
 def hourly_segment_key(org: str, collector: str, dataset: str, hour_ns: int, segment_id: str) -> str:
     return segment_key(org, collector, dataset, hour_ns, hour_of_day(hour_ns), segment_id)
+
+
+def table_prefix(org: str, name: str) -> str:
+    """Spell the folder of an open table's metadata.
+
+    >>> table_prefix("acme", "metrics_10s")
+    'tables/acme/metrics_10s/'
+    """
+    return f"{TABLES_PREFIX}{_name(org, 'organisation', org)}/{_name(name, 'table', name)}/"
 
 
 def query_job_prefix(org: str, job_id: str) -> str:
