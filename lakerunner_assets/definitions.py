@@ -13,15 +13,18 @@ from lakerunner_assets.keys import (
     DAY_ROLLUP_JOB,
     RECORD_JOB,
     ROLLUP_JOB,
+    TABLES_JOB,
     Tier,
     asset_key,
     compact_job_name,
     cook_job_name,
     materialize_job_name,
     rollup_key,
+    table_key,
 )
 from lakerunner_assets.signals import SIGNALS
 from resources.bindings import Lakerunner
+from resources.iceberg import TABLES
 from resources.lake.frequency import DAY, ROLLUPS, rollup_of
 from resources.lake.layout import Signal
 from resources.settings import Settings
@@ -33,6 +36,7 @@ from sensors.planner import planner_sensor
 from sensors.raw_listing import listing_job_name, listing_schedule
 from sensors.reconciler import reconciler_sensor
 from sensors.sweeping import sweeping_sensor
+from sensors.tables import tables_sensor
 from sensors.wakeup import wake_up_sensor
 
 # Back-fill policies are beta in Dagster and warn once per asset at every load; we mean to use them.
@@ -49,11 +53,12 @@ def build_defs(settings: Settings) -> dg.Definitions:
     ]
     derive_jobs = [_job(materialize_job_name(s), asset_key(Tier.MATERIALIZED, s)) for s in SIGNALS]
     record_job = _job(RECORD_JOB, asset_key(Tier.RECORDED, Signal.METRICS))
+    tables_job = _job(TABLES_JOB, *map(table_key, TABLES))
     made_jobs = [*roll_jobs, *derive_jobs, record_job]
     return dg.Definitions(
         assets=build_assets(settings.horizon),
         asset_checks=freshness_checks(),
-        jobs=[*cook_jobs.values(), *list_jobs.values(), *compact_jobs.values(), *made_jobs],
+        jobs=[*cook_jobs.values(), *list_jobs.values(), *compact_jobs.values(), *made_jobs, tables_job],
         sensors=[
             *(
                 ingest_sensor(signal, [cook_jobs[signal], list_jobs[signal]], settings.sensor_interval_s)
@@ -69,6 +74,7 @@ def build_defs(settings: Settings) -> dg.Definitions:
             outbox_sensor,
             freshness_sensor,
             sweeping_sensor,
+            tables_sensor(tables_job),
         ],
         schedules=[listing_schedule(signal) for signal in SIGNALS],
         resources={"lakerunner": Lakerunner()},

@@ -20,6 +20,7 @@ from lakerunner_assets.recorded.asset import recorded_asset
 from lakerunner_assets.rollup.asset import rollup_asset
 from lakerunner_assets.signals import SIGNALS
 from lakerunner_assets.spec import SignalSpec
+from lakerunner_assets.tables.asset import tables_asset
 from resources.lake.frequency import ROLLUPS
 from resources.lake.layout import Signal
 
@@ -42,10 +43,13 @@ CHAIN: tuple[Link, ...] = (
     Link(Tier.MATERIALIZED, tuple(SIGNALS), (Tier.COOKED,), materialized_asset),
     Link(Tier.RECORDED, (Signal.METRICS,), (Tier.COOKED, Tier.MATERIALIZED), recorded_asset),
 )
-"""Tiers of every signal. Metrics have rollups beside it: 10s from cooked, each other from the one before."""
+"""Tiers of every signal. Metrics have rollups beside it: 10s from cooked, each other from the one before.
+
+Tables follow the segments of all of them.
+"""
 
 
 def build_assets(horizon: str) -> list[Asset]:
     """Build every asset of the chain."""
     tiers: list[Asset] = [link.make(SIGNALS[signal], horizon) for link in CHAIN for signal in link.signals]
-    return [*tiers, *(rollup_asset(rollup, horizon) for rollup in ROLLUPS)]
+    return [*tiers, *(rollup_asset(rollup, horizon) for rollup in ROLLUPS), tables_asset()]

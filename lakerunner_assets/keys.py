@@ -20,6 +20,7 @@ class Tier(StrEnum):
     ROLLUP = "rollup"
     MATERIALIZED = "materialized"
     RECORDED = "recorded"
+    TABLES = "tables"
 
 
 def asset_key(tier: Tier, signal: Signal) -> AssetKey:
@@ -33,6 +34,11 @@ def asset_key(tier: Tier, signal: Signal) -> AssetKey:
 def rollup_key(rollup: Rollup) -> AssetKey:
     """Return the key `rollup/10s`."""
     return AssetKey([Tier.ROLLUP.value, rollup.label])
+
+
+def table_key(name: str) -> AssetKey:
+    """Return the key `tables/metrics_10s`."""
+    return AssetKey([Tier.TABLES.value, name])
 
 
 def cook_job_name(signal: Signal) -> str:
@@ -49,6 +55,7 @@ FORCE_TAG = "lakerunner/force"
 """Tag of runs that build partitions although they are current."""
 ROLLUP_JOB, DAY_ROLLUP_JOB = "roll_up_hours", "roll_up_days"
 RECORD_JOB = "record_metrics"
+TABLES_JOB = "update_tables"
 
 
 def materialize_job_name(signal: Signal) -> str:

@@ -11,12 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from psycopg.conninfo import conninfo_to_dict
-
 from resources.lake.frequency import ROLLUPS
 from resources.lake.layout import Signal
 from resources.lake.signals import FACTS
-from resources.objects.backend import scheme_of
 from resources.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -77,6 +74,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 def sql_uri(dsn: str) -> str:
     """Spell the database of the index as SQLAlchemy does."""
+    from psycopg.conninfo import conninfo_to_dict
     from sqlalchemy.engine import URL
 
     parts = {name: str(value) for name, value in conninfo_to_dict(dsn).items() if value is not None}
@@ -88,6 +86,8 @@ def sql_uri(dsn: str) -> str:
 
 def file_properties(settings: Settings) -> dict[str, str]:
     """Return how pyiceberg reaches the lake."""
+    from resources.objects.backend import scheme_of
+
     if scheme_of(settings.require("lake_url")) != "s3":
         return {}
     found = {
