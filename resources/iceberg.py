@@ -1,8 +1,8 @@
 """The catalog of open tables is opened here, from the settings.
 
 Without a setting it is pyiceberg's SQL catalog in the database of the index, in the schema
-`lakerunner_tables`; Iceberg's own JDBC catalog reads the same rows. `LAKERUNNER_TABLES_CATALOG` holds any other
-as properties of pyiceberg: `type=rest;uri=https://catalog:8181;warehouse=lake`.
+`lakerunner_tables`; Iceberg's own JDBC catalog reads the same rows. `LAKERUNNER_TABLES_CATALOG` holds any
+other as properties of pyiceberg: `type=rest;uri=https://catalog:8181;warehouse=lake`.
 """
 
 from __future__ import annotations

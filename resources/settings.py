@@ -304,4 +304,6 @@ def _unparse(value: object) -> str:
 
 
 def _is_secret(name: str) -> bool:
-    return name.endswith(("_token", "_key", "_dsn", "access_key_id", "_alertmanagers", "_webhooks", "_catalog"))
+    return name.endswith(
+        ("_token", "_key", "_dsn", "access_key_id", "_alertmanagers", "_webhooks", "_catalog")
+    )

@@ -50,7 +50,9 @@ def check_table(
         return found
     version = snapshot_version(loaded.current_snapshot())
     if version is None or version[0] != table.table_id:
-        found.problems.append("its snapshot names no version of this index; `lakerunner tables update` mends that")
+        found.problems.append(
+            "its snapshot names no version of this index; `lakerunner tables update` mends that"
+        )
         return found
     whole = index.table_changes(table.org, table.dataset, None)
     since = index.table_changes(table.org, table.dataset, version)

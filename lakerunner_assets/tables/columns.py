@@ -139,7 +139,9 @@ class TableColumns:
     def agreed(self, most: int) -> dict[str, tuple[str, int]]:
         """Return type and id of the attributes of the schema: the first `most` that have one type."""
         found: dict[str, tuple[str, int]] = {}
-        for name, kinds in sorted(self.registry.items(), key=lambda item: min(u[0] for u in item[1].values())):
+        for name, kinds in sorted(
+            self.registry.items(), key=lambda item: min(u[0] for u in item[1].values())
+        ):
             live = [kind for kind, one in kinds.items() if one[1] > 0] or list(kinds)
             if len(live) == 1 and len(found) < most:
                 found[name] = (live[0], kinds[live[0]][0])
@@ -175,7 +177,7 @@ def name_mapping(schema: Schema, columns: TableColumns) -> NameMapping:
     """Map every name that a file may have to a field id."""
     inside = {field.name for field in schema.fields}
     hidden = [
-        MappedField(field_id=max(one[0] for one in kinds.values()), names=[name])
+        MappedField.model_validate({"field-id": max(one[0] for one in kinds.values()), "names": [name]})
         for name, kinds in sorted(columns.registry.items())
         if name not in inside
     ]

@@ -6,6 +6,7 @@ and merges small manifests as an append does. A commit succeeds only on the snap
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import time
 from collections.abc import Iterable, Sequence
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
 VERSION_KEY = "lakerunner.index-version"
-"""Entry of a snapshot's summary: the table's number in the index, and the version that the snapshot equals."""
+"""Entry of a snapshot's summary: number of the table in the index, and the version that it equals."""
 MAPPING_PROPERTY = "schema.name-mapping.default"
 MANIFEST_BYTES = 4 * 1024 * 1024
 MANIFESTS = 50
@@ -101,21 +102,19 @@ def _create(catalog: Catalog, org: str, name: str, dataset: str, lake_url: str) 
     schema = assign_fresh_schema_ids(visit_pyarrow(system_schema(dataset), _ConvertToIcebergWithoutIDs()))
     spec = PartitionSpec(
         *(
-            PartitionField(schema.find_field(column).field_id, SPEC_FIELD + place, IdentityTransform(), column)
+            PartitionField(
+                schema.find_field(column).field_id, SPEC_FIELD + place, IdentityTransform(), column
+            )
             for place, column in enumerate((EVENT_DATE, EVENT_HOUR))
         )
     )
     location = f"{lake_url.rstrip('/')}/{table_prefix(org, name).rstrip('/')}"
     mapping = name_mapping(schema, TableColumns({}, schema.highest_field_id)).model_dump_json()
     properties = {**_PROPERTIES, MAPPING_PROPERTY: mapping, COLUMNS_PROPERTY: "{}"}
-    try:
+    with contextlib.suppress(NamespaceAlreadyExistsError):
         catalog.create_namespace(org)
-    except NamespaceAlreadyExistsError:
-        pass
-    try:
+    with contextlib.suppress(TableAlreadyExistsError):  # another run was faster; its table is as good
         catalog.create_table((org, name), schema, location, spec, properties=properties)
-    except TableAlreadyExistsError:
-        pass  # another run was faster; its table is as good
 
 
 def snapshot_version(snapshot: Snapshot | None) -> tuple[int, int] | None:
@@ -148,14 +147,14 @@ def prepare_columns(catalog: Catalog, table: Table, columns: TableColumns, most:
     mapping = name_mapping(schema, columns).model_dump_json()
     updates: list[TableUpdate] = []
     if schema is not table.schema():
-        updates += [AddSchemaUpdate(schema=schema), SetCurrentSchemaUpdate(schema_id=-1)]
+        updates += [AddSchemaUpdate(schema=schema), SetCurrentSchemaUpdate.model_validate({"schema-id": -1})]
     if mapping != table.properties.get(MAPPING_PROPERTY):
         updates.append(SetPropertiesUpdate(updates={MAPPING_PROPERTY: mapping}))
     if not updates:
         return table
     requirements = (
         AssertTableUUID(uuid=metadata.table_uuid),
-        AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
+        AssertCurrentSchemaId.model_validate({"current-schema-id": metadata.current_schema_id}),
     )
     catalog.commit_table(table, requirements, tuple(updates))
     return table.refresh()
@@ -196,14 +195,14 @@ def expire_snapshots(table: Table, keep_s: float, now_s: float | None = None) ->
         return table
     limit = dt.datetime.fromtimestamp(now - keep_s, dt.UTC)
     try:
-        table.expire_snapshots().older_than(limit).commit()
+        table.maintenance.expire_snapshots().older_than(limit).commit()
     except CommitFailedException:
         return table.refresh()  # the next run finds them as old
     return table.refresh()
 
 
 def clean_metadata(table: Table, lake: ObjectStore, lake_url: str, age_s: float) -> int:
-    """Delete metadata files that no snapshot names any more; young ones may be those of a commit under way."""
+    """Delete metadata that no snapshot names any more; young files may be those of a commit under way."""
     metadata = table.metadata
     named = {table.metadata_location, *(log.metadata_file for log in metadata.metadata_log)}
     for snapshot in metadata.snapshots:

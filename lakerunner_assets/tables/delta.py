@@ -3,9 +3,8 @@
     00000000000000000000.json   protocol, metaData, add a, add b
     00000000000000000001.json   remove a, remove b, add c        the snapshot after a merge
 
-Each export writes one entry with what changed since the one before; the log is what the format describes, with
-paths that are whole URIs, as the format allows. An entry is created or not at all, so two exports at once do
-not mix.
+Each export writes one entry with what changed since the one before. Paths are whole URIs, as the format
+allows. An entry is created or not at all, so two exports at once do not mix.
 """
 
 from __future__ import annotations

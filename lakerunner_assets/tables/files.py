@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pyiceberg.conversions import to_bytes
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.typedef import Record
-from pyiceberg.types import BinaryType, FixedType, PrimitiveType, StringType
+from pyiceberg.types import BinaryType, PrimitiveType, StringType
 from pyiceberg.utils.truncate import truncate_upper_bound_binary_string, truncate_upper_bound_text_string
 
 from resources.index.open_tables import TableSegment
@@ -45,8 +45,8 @@ class ColumnPlan:
     """What a manifest says of a column."""
 
     field_id: int
-    type: PrimitiveType
-    has_bounds: bool
+    type: PrimitiveType | None
+    """Type of its bounds; None: it gets none."""
 
 
 def read_footers(lake: ObjectStore, segments: Sequence[TableSegment]) -> Iterator[Footer]:
@@ -144,7 +144,7 @@ def _note(
         nulls[plan.field_id] = -1
     else:
         nulls[plan.field_id] = before + stats.null_count
-    if not plan.has_bounds:
+    if plan.type is None:
         return
     found = bounds.setdefault(plan.field_id, _Bounds(plan.type))
     if stats is not None and stats.has_min_max:
@@ -165,6 +165,6 @@ def _upper(one: _Bounds) -> bytes | None:
     value = one.high
     if isinstance(one.type, StringType):
         value = truncate_upper_bound_text_string(value, BOUND_LENGTH)
-    elif isinstance(one.type, BinaryType) and not isinstance(one.type, FixedType):
+    elif isinstance(one.type, BinaryType):
         value = truncate_upper_bound_binary_string(value, BOUND_LENGTH)
     return None if value is None else to_bytes(one.type, value)

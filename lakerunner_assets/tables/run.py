@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.types import PrimitiveType
 
@@ -36,7 +36,6 @@ from lakerunner_assets.tables.commit import (
 from lakerunner_assets.tables.files import (
     MOST_BOUNDED,
     ColumnPlan,
-    Footer,
     data_file,
     file_uri,
     partition_of,
@@ -128,7 +127,7 @@ def update_tables(
         for place, (org, dataset) in enumerate(wanted):
             try:
                 found = update_table(run, org, dataset)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - raised below, after the others
                 log(f"{org}.{NAMES[dataset]}: {type(error).__name__}: {error}")
                 failures.append(error)
             else:
@@ -144,6 +143,8 @@ def update_table(run: Tables, org: str, dataset: str) -> TableUpdate | None:
     began = time.monotonic()
     is_trusted = True
     for tries in range(1, MAX_TRIES + 1):
+        if not any(table.dataset == dataset for table in run.index.list_tables(org)):
+            return None
         table = load_or_create(run.catalog, org, NAMES[dataset], dataset, run.lake_url)
         known = snapshot_version(table.current_snapshot()) if is_trusted else None
         changes = run.index.table_changes(org, dataset, known)
@@ -154,7 +155,7 @@ def update_table(run: Tables, org: str, dataset: str) -> TableUpdate | None:
         except CommitFailedException as error:
             run.log(f"{org}.{NAMES[dataset]}: another commit came first, planned again: {error}")
             continue
-        except TotalsError as error:
+        except (TotalsError, ValidationException) as error:
             if not is_trusted:
                 raise
             run.log(f"{error}; all files are compared")
@@ -162,7 +163,9 @@ def update_table(run: Tables, org: str, dataset: str) -> TableUpdate | None:
             continue
         table = _settle(run, table, changes)
         return _result(run, org, dataset, table, changes, (added, removed), tries, time.monotonic() - began)
-    raise CatalogError(f"{org}.{NAMES[dataset]}: others committed first in {MAX_TRIES} tries; try again later")
+    raise CatalogError(
+        f"{org}.{NAMES[dataset]}: others committed first in {MAX_TRIES} tries; try again later"
+    )
 
 
 def _commit(run: Tables, table: Table, changes: TableChanges, dataset: str) -> tuple[Table, int, int]:
@@ -185,7 +188,7 @@ def _commit(run: Tables, table: Table, changes: TableChanges, dataset: str) -> t
     columns = TableColumns.of(table.properties, table.metadata.last_column_id).with_files(kinds)
     table = prepare_columns(run.catalog, table, columns, run.settings.tables_columns)
     files = [
-        data_file(footer, run.lake_url, _plans(table, columns, footer, attributes), table.spec().spec_id)
+        data_file(footer, run.lake_url, _plans(table, columns, attributes), table.spec().spec_id)
         for footer, attributes in zip(footers, kinds, strict=True)
     ]
     return commit_snapshot(table, files, removed, columns, version), len(added), len(removed)
@@ -218,25 +221,25 @@ def _entry(run: Tables, table: Table, segment: TableSegment) -> DataFile:
     )
 
 
-def _plans(
-    table: Table, columns: TableColumns, footer: Footer, attributes: Mapping[str, str]
-) -> dict[str, ColumnPlan]:
+def _plans(table: Table, columns: TableColumns, attributes: Mapping[str, str]) -> dict[str, ColumnPlan]:
     """Return what to say of the columns of a file; attributes go by their type, also those left out."""
     plans = {
-        field.name: ColumnPlan(field.field_id, field.field_type, True)
+        field.name: ColumnPlan(field.field_id, field.field_type)
         for field in table.schema().fields
         if isinstance(field.field_type, PrimitiveType)
         and field.name not in columns.registry
         and field.name not in {EVENT_DATE, EVENT_HOUR}
     }
-    inside = {field.field_id: field.field_type for field in table.schema().fields}
+    inside = {
+        field.field_id: field.field_type
+        for field in table.schema().fields
+        if isinstance(field.field_type, PrimitiveType)
+    }
     for name, kind in attributes.items():
         field_id = columns.registry[name][kind][0]
         type_ = inside.get(field_id)
-        has_bounds = isinstance(type_, PrimitiveType) and len(attributes) <= MOST_BOUNDED
-        plans[name] = ColumnPlan(
-            field_id, type_ if isinstance(type_, PrimitiveType) else PrimitiveType(), has_bounds
-        )
+        has_bounds = len(attributes) <= MOST_BOUNDED
+        plans[name] = ColumnPlan(field_id, type_ if has_bounds else None)
     return plans
 
 

@@ -3,8 +3,8 @@
     stored    chq_value_scaled 25  base 1700  exponent 2  double null     view    value 17.25
     stored    rollup_count 1  last_scaled 7  all others null              view    sum 7.0  min 7.0  max 7.0
 
-Values are integers in the files (`docs/decisions/0074`), and nulls of rollups are defaults. The expressions say
-what `resources/lake/metric_values.py` and `resources/lake/rollup_columns.py` do, in the SQL of each engine.
+Values are integers in the files, and nulls of rollups are defaults. The expressions say what
+`resources/lake/metric_values.py` and `resources/lake/rollup_columns.py` do, in the SQL of each engine.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Dialect:
 
 DIALECTS = {
     "duckdb": Dialect(
-        "HUGEINT", "make_timestamp_ns({0})", "make_timestamp({0} * 1000)", "lower(hex({0}))", "({0} >> 1)", '"'
+        "HUGEINT", "make_timestamp_ns({0})", "make_timestamp({0} * 1000)", "lower(hex({0}))",
+        "({0} >> 1)", '"',
     ),
     "spark": Dialect(
         "DECIMAL(38, 0)", "timestamp_micros({0} DIV 1000)", "timestamp_millis({0})", "lower(hex({0}))",
@@ -68,7 +69,9 @@ def view_query(columns: Sequence[str], dataset: str, dialect: str, source: str) 
     form, kind = DIALECTS[dialect], kind_of(dataset)
     quoted = [f"{form.quote}{name}{form.quote}" for name in columns if name not in _stored_values(kind)]
     ids = _id_columns(columns, kind)
-    plain = [f"{form.hexadecimal.format(name)} AS {name}" if name.strip('"`') in ids else name for name in quoted]
+    plain = [
+        f"{form.hexadecimal.format(name)} AS {name}" if name.strip('"`') in ids else name for name in quoted
+    ]
     time, is_ms = _TIMES[kind]
     computed = [f"{(form.from_ms if is_ms else form.from_ns).format(time)} AS event_time"]
     if kind is Segments.METRICS:

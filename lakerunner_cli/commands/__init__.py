@@ -16,6 +16,7 @@ COMMANDS = (
     "trace",
     "ingest",
     "rules",
+    "tables",
     "backfill",
     "admin",
     "sweep",

@@ -7,35 +7,21 @@ the help text loads every command.
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, ArgumentParser, Namespace
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from pathlib import Path
 
 from lakerunner_cli import rule_tests
+from lakerunner_cli.command import Verb, add_verbs
 from resources.settings import Settings
 
 NAME = "rules"
 HELP = "Apply, check, test and show rules: derived metrics, recording rules, alerts."
 LANGUAGES = ("promql", "logql", "traceql", "lakeql")
-Run = Callable[[Namespace, Settings], int]
-
-
-@dataclass(frozen=True, slots=True)
-class Verb:
-    help: str
-    configure: Callable[[ArgumentParser], None]
-    run: Run
 
 
 def configure(parser: ArgumentParser) -> None:
-    verbs = parser.add_subparsers(metavar="VERB", required=True)
-    for name, verb in VERBS.items():
-        sub = verbs.add_parser(name, help=verb.help, description=verb.help)
-        sub.set_defaults(verb=name)
-        # the command has this option already; people type it last, where only the verb's parser sees it
-        sub.add_argument("--data-dir", type=Path, default=SUPPRESS, help=SUPPRESS)
-        verb.configure(sub)
+    add_verbs(parser, VERBS)
 
 
 def run(args: Namespace, settings: Settings) -> int:

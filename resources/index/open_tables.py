@@ -5,7 +5,7 @@
     snapshot  17: a, b                       19: c, d
 
 A publication of such a dataset raises its version and says which segments came and went. A snapshot of the
-table names the version that it equals. The file of a segment stays until no snapshot that can be read names it.
+table names the version that it equals. The file of a segment stays until no readable snapshot names it.
 """
 
 from __future__ import annotations

@@ -121,7 +121,8 @@ def test_other_organisations_and_datasets_change_nothing(index: Index) -> None:
         ("beta", "metrics", 0),
     ]
     other = index.table_changes("acme", "metrics-10s", None)
-    assert other is not None and seen(other)[1] == [70]
+    assert other is not None
+    assert seen(other)[1] == [70]
 
 
 def test_waiting_ends_with_the_commit_of_the_last_change(clocked: Clocked) -> None:

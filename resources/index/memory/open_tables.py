@@ -91,9 +91,7 @@ def note_changes(state: State, segments: Sequence[StoredSegment], clock: Callabl
 
 def held_segments(state: State) -> set[str]:
     """Return the segments whose files snapshots may still name."""
-    return {
-        name for table in state.open_tables.values() for _, name, retired in table.changes if retired
-    }
+    return {name for table in state.open_tables.values() for _, name, retired in table.changes if retired}
 
 
 def _belongs(kept: StoredSegment, org: str, dataset: str) -> bool:

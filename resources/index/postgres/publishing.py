@@ -2,8 +2,8 @@
 
 Steps: finish the batch while its token holds; lock the partitions of all changed hours; check that the
 sources are those of the plan; insert segments; retire inputs; settle raw objects; bump versions; append
-notices; mark as due what is built from the changed partitions; count what open tables have to take over. A count that is not the expected one raises
-and rolls everything back.
+notices; mark as due what is built from the changed partitions; count what open tables have to take over. A
+count that is not the expected one raises and rolls everything back.
 """
 
 from __future__ import annotations
