@@ -210,15 +210,16 @@ def _check_totals(table: Table, changes: TableChanges, files: int, rows: int) ->
 
 def _entry(run: Tables, table: Table, segment: TableSegment) -> DataFile:
     """Build what stands for a file that is to be removed: its path and its partition."""
-    return DataFile.from_args(
+    entry = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=file_uri(run.lake_url, segment.key),
         file_format=FileFormat.PARQUET,
         partition=partition_of(segment),
         record_count=segment.rows,
         file_size_in_bytes=segment.bytes,
-        spec_id=table.spec().spec_id,
     )
+    entry.spec_id = table.spec().spec_id
+    return entry
 
 
 def _plans(table: Table, columns: TableColumns, attributes: Mapping[str, str]) -> dict[str, ColumnPlan]:

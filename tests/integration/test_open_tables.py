@@ -233,8 +233,8 @@ def test_run_that_died_between_catalog_and_index_is_made_good(
 
 def test_catalog_that_is_not_of_this_index_is_compared_file_by_file(opened: OpenLake) -> None:
     """An index out of a backup counts versions anew; the table was closed and opened again."""
-    opened.index.remove_table("acme", "spans")
-    opened.index.add_table("acme", "spans")
+    opened.index.remove_table("acme", "traces")
+    opened.index.add_table("acme", "traces")
     assert opened.check()[-1].problems[0].startswith("its snapshot names no version of this index")
     (done,) = opened.update("spans")
     assert (done.added, done.removed) == (0, 0)
