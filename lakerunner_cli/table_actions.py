@@ -171,11 +171,10 @@ def check(args: Namespace, settings: Settings) -> int:
         problems += len(one.problems)
         read = "" if one.read_rows is None else f", {one.read_rows:,} rows read"
         late = f", {one.behind:,} publications behind" if one.behind else ""
-        print(
-            f"{one.org}.{one.name}: version {one.version}, {one.rows:,} rows in {one.files:,} files{read}{late}"
-        )
-        for problem in one.problems:
-            print(f"! {problem}")
+        held = f"{one.rows:,} rows in {one.files:,} files"
+        print(f"{one.org}.{one.name}: version {one.version}, {held}{read}{late}")
+        for text in (*(f"! {problem}" for problem in one.problems), *(f"  {note}" for note in one.notes)):
+            print(text)
     return 1 if problems else 0
 
 

@@ -138,6 +138,13 @@ MEANINGS: dict[str, dict[str, str]] = {
         "longer than the longest query.",
         "sweep_orphan_s": "Files that no segment knows are deleted this long after they were first seen.",
     },
+    "Open tables": {
+        "tables_catalog": "Catalog of open tables as properties of pyiceberg, `NAME=VALUE;NAME=VALUE`: "
+        "`type=rest;uri=https://…;warehouse=…`. Empty: the database of the index, schema `lakerunner_tables`.",
+        "tables_every_s": "A table with changes is updated when its newest snapshot is this old.",
+        "tables_keep_s": "Older snapshots expire, and the sweeper may delete files that only they name.",
+        "tables_columns": "Limit of attributes in the schema of a table; others are left out.",
+    },
     "Notification queues": {
         "sqs_queue_url": "Address of the SQS queue that `lakerunner notifications sqs` takes from.",
         "sqs_endpoint": "Endpoint of an SQS look-alike, which gets `s3_access_key_id` and "

@@ -36,6 +36,7 @@ class TableCheck:
     """Rows that a scan found; None if nothing was read."""
     snapshots: int = 0
     problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def check_table(
@@ -77,7 +78,7 @@ def check_table(
     _note(found, "files have other sizes than the index",
           [file.file_path for file, segment in both if file.file_size_in_bytes != segment.bytes])  # fmt: skip
     if oldest_version(loaded, table.table_id) < 0:
-        found.problems.append("a snapshot of somebody else keeps all files until it expires")
+        found.notes.append("a snapshot that is not of this index keeps all files until it expires")
     if read:
         _note(found, "files do not say what the index says", _unreadable(lake, [s for _, s in both]))
         found.read_rows = loaded.scan(selected_fields=()).count()

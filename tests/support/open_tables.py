@@ -94,7 +94,8 @@ class OpenLake:
             listed = ", ".join(f"'{path}'" for path in paths)
             missing = [f"NULL AS {f.name}" for f in fields if f.name not in present]
             # columns on which the files disagree are not in the table, so they are never asked for
-            source = f"(SELECT *{''.join(', ' + m for m in missing)} FROM read_parquet([{listed}], union_by_name = true))"
+            files_read = f"read_parquet([{listed}], union_by_name = true)"
+            source = f"(SELECT *{''.join(', ' + m for m in missing)} FROM {files_read})"
             query = view_query(fields.names, TABLES[name], "duckdb", source)
             return Counter(connection.sql(f"SELECT {_viewed(name)} FROM ({query})").fetchall())
 
@@ -106,7 +107,7 @@ class OpenLake:
 
 def _viewed(name: str) -> str:
     columns = VIEWED.get(name) or "event_time, " + ROLLED.format(tid="chq_tid")
-    # a stale marker is NaN in a table and no value at all in an answer; the shop of this lake has no other NaN
+    # a stale marker is NaN in a table and no value at all in an answer; this lake has no other NaN
     return columns.replace("value", "CASE WHEN isnan(value) THEN NULL ELSE value END AS value")
 
 
