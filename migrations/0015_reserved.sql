@@ -1,3 +1,0 @@
--- Place-holder of a branch: numbers have no gaps. Replaced by the migration of that number.
-
-SELECT 1;
