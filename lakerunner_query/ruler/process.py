@@ -162,6 +162,10 @@ class Ruler:
         if dropped:
             self.counts["lakerunner_ruler_notices_dropped_total"] += dropped
             _log.error("%d notices were dropped that no receiver took for an hour", dropped)
+        lost = await self._ask(self._index.forget_samples, DAY_S)
+        if lost:
+            self.counts["lakerunner_ruler_samples_dropped_total"] += lost
+            _log.error("series of %d evaluations were dropped that could not be stored for a day", lost)
         counted = dict(self.counts)
         if counted:
             await self._ask(self._index.add_counters, counted)

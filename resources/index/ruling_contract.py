@@ -79,6 +79,9 @@ class RulerIndex(AlertIndex, RuleIndex, Protocol):
     def finish_samples(self, sealed: SealedSamples, notice: ObjectNotice) -> None:
         """Register the object and delete its samples, together; repeated, it changes nothing."""
 
+    def forget_samples(self, age_s: float) -> int:
+        """Delete samples that nobody could write for so long; return of how many evaluations."""
+
     def storage_profiles(self) -> dict[str, StorageProfile]: ...
 
     def prefix_mappings(self) -> list[PrefixMapping]: ...
@@ -115,8 +118,8 @@ class RulerIndex(AlertIndex, RuleIndex, Protocol):
     def forget_ruling(self, live: Sequence[int], group_s: float, change_s: float, notice_s: float) -> int:
         """Delete what is too old; return how many notices.
 
-        Groups that do not live, samples and changed records go after `group_s`, changes of alerts and
-        corrections after `change_s`, notices after `notice_s`.
+        Groups that do not live and changed records go after `group_s`, changes of alerts and corrections
+        after `change_s`, notices after `notice_s`.
         """
 
     def add_counters(self, amounts: Mapping[str, float]) -> None:

@@ -216,6 +216,9 @@ def test_freshness_is_that_of_the_slowest_arrival_that_still_waits(clocked: Cloc
     index = clocked.index
     assert index.freshness(["acme"], 600) == []
     hour_ns = time.time_ns() // HOUR_NS * HOUR_NS
+    own = ObjectNotice("raw", "otel-raw/acme/ruler/a", "acme", "ruler", Signal.METRICS, hour_ns, 10, "e1")
+    index.take_in(Intake("k", (own,)))
+    assert index.freshness(["acme"], 600) == []
     arrived = ObjectNotice("raw", "otel-raw/acme/c/logs/a", "acme", "c", Signal.LOGS, hour_ns, 10, "e1")
     index.take_in(Intake("k", (arrived,)))
     clocked.wait(45)
@@ -286,6 +289,10 @@ def test_an_object_whose_writer_ended_is_written_again_under_its_seal(clocked: C
     rest = index.seal_samples("3" * 32, 0.0, 9, LEASE_S)
     assert rest is not None
     assert (rest.seal, rest.parts) == ("3" * 32, (b"c",))
+    assert index.forget_samples(60.0) == 0
+    clocked.wait(61)
+    assert index.forget_samples(60.0) == 1
+    assert index.seal_samples("4" * 32, 0.0, 9, LEASE_S) is None
 
 
 def test_an_evaluation_that_lost_its_claim_stores_no_samples(clocked: Clocked) -> None:

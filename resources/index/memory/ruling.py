@@ -22,7 +22,7 @@ from resources.index.ruling_types import (
     WaitingNotices,
 )
 from resources.index.types import ObjectNotice, ObjectState
-from resources.lake.layout import Signal
+from resources.lake.layout import RULER, Signal
 from resources.lake.signals import MATERIALIZED_MS, RECORDED_MS
 from resources.lake.timecut import SECOND_NS
 
@@ -110,6 +110,12 @@ class Ruling(IntakeDesk):
         with self._transaction() as state:
             self.register_listed([notice])
             state.ruling.samples = [one for one in state.ruling.samples if one.seal != sealed.seal]
+
+    def forget_samples(self, age_s: float) -> int:
+        with self._transaction() as state:
+            known, now = state.ruling.samples, self._clock()
+            state.ruling.samples = [one for one in known if one.created_at >= now - age_s]
+            return len(known) - len(state.ruling.samples)
 
     def changed_inputs(self, org: str, after_ms: int, settled_s: float, most: int) -> list[ChangedInput]:
         with self._one_at_a_time:
@@ -234,7 +240,6 @@ class Ruling(IntakeDesk):
             oldest_ms = (now - change_s) * 1000
             ruling.changes = [one for one in ruling.changes if one[1].at_ms >= oldest_ms]
             ruling.corrections = [one for one in ruling.corrections if one[1].to_ms >= oldest_ms]
-            ruling.samples = [one for one in ruling.samples if one.created_at >= now - group_s]
             first_ms = (now - group_s) * 1000
             ruling.inputs = [one for one in ruling.inputs if one[1].published_ms >= first_ms]
             old = [key for key, one in ruling.notices.items() if one.created_at < now - notice_s]
@@ -246,7 +251,11 @@ class Ruling(IntakeDesk):
         with self._one_at_a_time:
             now, found = self._clock(), []
             for org in sorted(orgs):
-                mine = [o for o in self._state.objects.values() if o.notice.org == org]
+                mine = [
+                    o
+                    for o in self._state.objects.values()
+                    if o.notice.org == org and o.notice.collector != RULER
+                ]
                 recent = [o for o in mine if o.registered_at > now - window_s]
                 waits = sorted(now - o.registered_at for o in recent if _is_waiting(o))
                 if recent:

@@ -27,7 +27,7 @@ from resources.index.ruling_types import (
 )
 from resources.index.statements import load
 from resources.index.types import ObjectNotice
-from resources.lake.layout import Signal
+from resources.lake.layout import RULER, Signal
 from resources.lake.signals import MATERIALIZED_MS, RECORDED_MS
 
 SQL = load("ruling")
@@ -101,6 +101,10 @@ class Ruling(PostgresPart):
         with self._transaction() as connection:
             register(connection, [notice])
             connection.execute(SQL["delete_samples"], {"seal": sealed.seal})
+
+    def forget_samples(self, age_s: float) -> int:
+        with self._transaction() as connection:
+            return connection.execute(SQL["forget_samples"], {"age_s": age_s}).rowcount
 
     def changed_inputs(self, org: str, after_ms: int, settled_s: float, most: int) -> list[ChangedInput]:
         values = {"org": org, "after_ms": after_ms, "settled_s": settled_s, "most": most}
@@ -200,12 +204,12 @@ class Ruling(PostgresPart):
         values = {"live": list(live), "group_s": group_s, "change_s": change_s, "notice_s": notice_s}
         with self._transaction() as connection:
             connection.execute(SQL["forget_ruler_groups"], values)
-            for name in ("samples", "inputs", "alert_changes", "corrections"):
+            for name in ("inputs", "alert_changes", "corrections"):
                 connection.execute(SQL[f"forget_{name}"], values)
             return connection.execute(SQL["forget_alert_notices"], values).rowcount
 
     def freshness(self, orgs: Sequence[str], window_s: float) -> list[Freshness]:
-        fields = {"orgs": list(orgs), "window_s": window_s, "derived_ms": MATERIALIZED_MS}
+        fields = {"orgs": list(orgs), "window_s": window_s, "derived_ms": MATERIALIZED_MS, "ruler": RULER}
         rows = self._rows(SQL["arrival_freshness"], fields)
         return [Freshness(row["org"], row["seconds"]) for row in rows]
 

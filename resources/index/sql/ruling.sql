@@ -219,6 +219,7 @@ WHERE
     AND o.signal IN ('logs', 'metrics', 'traces')
     AND o.arrival_hour_ns >= (extract(EPOCH FROM now()) - 7200) * 1000000000
     AND o.registered_at > now() - make_interval(secs => %(window_s)s)
+    AND o.collector <> %(ruler)s
     AND o.state IN ('registered', 'batched', 'done')
 GROUP BY o.org_id
 ORDER BY o.org_id;
@@ -271,7 +272,7 @@ WHERE seal = %(seal)s;
 
 -- name: forget_samples
 DELETE FROM lakerunner.alert_samples
-WHERE created_at < now() - make_interval(secs => %(group_s)s);
+WHERE created_at < now() - make_interval(secs => %(age_s)s);
 
 -- Records that nobody evaluates alerts over cost no row.
 
