@@ -24,8 +24,8 @@ from lakerunner_query.logql.lang.printer import log_query_text, unwrapped_text
 from lakerunner_query.logql.lang.stages import row_of
 from lakerunner_query.logql.metrics.context import LogSteps
 from lakerunner_query.plan import rewrite_logql, rewrite_promql, rewrite_traceql
-from lakerunner_query.plan.rewrite import ActiveRule, Leaf, Rewriting, refuses_empty
-from lakerunner_query.plan.rules.matchers import demanded_values
+from lakerunner_query.plan.rewrite import ActiveRule, Leaf, Rewriting
+from lakerunner_query.plan.rules.matchers import demanded_values, refuses_empty
 from lakerunner_query.plan.traceql import TraceMetricsRequest
 from lakerunner_query.promql.lang.ast import Selector
 from lakerunner_query.promql.lang.bind import bind

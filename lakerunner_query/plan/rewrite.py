@@ -17,11 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from lakerunner_query.plan.rules.matchers import demanded_values
 from lakerunner_query.promql.lang.ast import Expr
 from lakerunner_query.rules.documents import DerivedMetric, RuleLanguage
-from lakerunner_query.syntax import Matcher, MatchOp
-from lakerunner_query.vectors.labels import matches
 from lakerunner_query.vectors.vector import Steps
 from resources.arrays import Flags
 from resources.index.types import Segment
@@ -423,29 +420,10 @@ def bytes_read(segments: Iterable[Segment], from_ns: int, to_ns: int) -> float:
     return total
 
 
-def implied(wanted: Matcher, given: Iterable[Matcher]) -> bool:
-    """Tell if every row that satisfies the given matchers satisfies the wanted one, too."""
-    for one in given:
-        if one == wanted:
-            return True
-        if one.name == wanted.name:
-            values = demanded_values(one)
-            if values and matches(wanted, list(values)).all():
-                return True
-            if wanted.op is MatchOp.NOT_EQUAL and not wanted.value and refuses_empty(one):
-                return True
-    return False
-
-
 def lost_labels(names: Iterable[str], case: Case) -> str:
     """Say which labels the rule does not keep; nothing where it keeps all."""
     lost = sorted({*names} - {*case.metric.keep})
     return f"the rule does not keep {', '.join(lost)}" if lost else ""
-
-
-def refuses_empty(matcher: Matcher) -> bool:
-    """Tell if a label without a value does not satisfy the matcher."""
-    return not bool(matches(matcher, [""])[0])
 
 
 def steps_of(times_ms: Steps, first: int, behind: int) -> Steps:

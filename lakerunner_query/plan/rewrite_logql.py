@@ -57,13 +57,12 @@ from lakerunner_query.plan.rewrite import (
     MixedError,
     Rewriting,
     around,
-    implied,
     lost_labels,
     match_rules,
     of_source,
-    refuses_empty,
 )
 from lakerunner_query.plan.rewrite_promql_parts import Formula, number, operation, vector_of
+from lakerunner_query.plan.rules.matchers import implied, refuses_empty
 from lakerunner_query.promql.lang.ast import Aggregate, Expr
 from lakerunner_query.promql.lang.functions import GREATEST, LEAST, TOTAL
 from lakerunner_query.rules.documents import LINE_BYTES, DerivedMetric, Form

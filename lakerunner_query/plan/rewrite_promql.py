@@ -26,12 +26,12 @@ from lakerunner_query.plan.rewrite import (
     LeafTimes,
     Rewriting,
     around,
-    implied,
     lost_labels,
     match_rules,
     of_source,
 )
 from lakerunner_query.plan.rewrite_promql_parts import Formula
+from lakerunner_query.plan.rules.matchers import implied
 from lakerunner_query.promql.lang.ast import (
     Aggregate,
     Binary,
@@ -47,6 +47,7 @@ from lakerunner_query.promql.lang.ast import (
     with_children,
 )
 from lakerunner_query.promql.lang.functions import (
+    AGGREGATIONS,
     FUNCTIONS,
     GREATEST,
     LEAST,
@@ -69,8 +70,6 @@ FORMULAS: Mapping[MergedWindow, Formula] = {
     LEAST: Formula(LEAST, Form.MIN),
     GREATEST: Formula(GREATEST, Form.MAX),
 }
-BY_ORDER = frozenset({"topk", "bottomk", "limitk", "count_values"})
-"""Aggregations that choose between equal series by their order, or look at the last digit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +177,8 @@ def leaves_of(expr: Expr, steps: Steps, above: str = "") -> Iterator[Leaf]:
 def _objection(expr: Expr) -> str:
     """Say why what stands below needs samples; nothing where it need not."""
     match expr:
-        case Aggregate(op=op) if op in BY_ORDER:
-            return f"{op} depends on the order of series"
+        case Aggregate(op=op) if AGGREGATIONS[op].parameter is not None:
+            return f"{op} may depend on the order of series, or on last digits"
         case Call(function=name) if FUNCTIONS[name].orders_answer:
             return f"{name} depends on the order of series"
         case Call(function=name) if (

@@ -6,11 +6,13 @@ empty value does not say what a segment *has*.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from lakerunner_query.gotext import regexp
 from lakerunner_query.plan.logql import LogPlan, Nothing, Pipeline, RunStages, TakeRows
 from lakerunner_query.syntax import Matcher, MatchOp
+from lakerunner_query.vectors.labels import matches
 from resources.lake.terms import alternatives
 
 
@@ -104,3 +106,22 @@ def _excludes(value: str, other: Matcher) -> bool:
     if other.op is MatchOp.EQUAL:
         return other.value != value
     return other.op is MatchOp.NOT_EQUAL and other.value == value
+
+
+def implied(wanted: Matcher, given: Iterable[Matcher]) -> bool:
+    """Tell if every row that satisfies the given matchers satisfies the wanted one, too."""
+    for one in given:
+        if one == wanted:
+            return True
+        if one.name == wanted.name:
+            values = demanded_values(one)
+            if values and matches(wanted, list(values)).all():
+                return True
+            if wanted.op is MatchOp.NOT_EQUAL and not wanted.value and refuses_empty(one):
+                return True
+    return False
+
+
+def refuses_empty(matcher: Matcher) -> bool:
+    """Tell if a label without a value does not satisfy the matcher."""
+    return not bool(matches(matcher, [""])[0])
