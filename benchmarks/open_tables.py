@@ -114,8 +114,8 @@ def _commits() -> list[Record]:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(data)
                 kept.append(StoredSegment(made, time.time()))
-                index._state.segments[made.segment_id] = kept[-1]
-            note_changes(index._state, kept, time.time)
+                index._state.segments[made.segment_id] = kept[-1]  # noqa: SLF001 - no batches here
+            note_changes(index._state, kept, time.time)  # noqa: SLF001
 
         def update() -> float:
             began = time.perf_counter()

@@ -92,7 +92,8 @@ def describe(catalog: Catalog, table: OpenTable, settings: Settings) -> dict[str
     from lakerunner_assets.tables.columns import TableColumns
 
     row: dict[str, Any] = {
-        "table": f"{table.org}.{NAMES[table.dataset]}", "version": table.version, "committed": table.committed,
+        "table": f"{table.org}.{NAMES[table.dataset]}",
+        "version": table.version, "committed": table.committed,
         "behind": table.version - max(table.committed, 0), "held": table.held, "files": 0, "rows": 0,
         "snapshots": 0, "columns": 0, "left_out": {}, "location": "",
         "age_s": None if math.isinf(table.committed_s) else round(table.committed_s, 1),

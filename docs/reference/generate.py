@@ -140,7 +140,8 @@ MEANINGS: dict[str, dict[str, str]] = {
     },
     "Open tables": {
         "tables_catalog": "Catalog of open tables as properties of pyiceberg, `NAME=VALUE;NAME=VALUE`: "
-        "`type=rest;uri=https://…;warehouse=…`. Empty: the database of the index, schema `lakerunner_tables`.",
+        "`type=rest;uri=https://…;warehouse=…`. Empty: the database of the index, schema "
+        "`lakerunner_tables`.",
         "tables_every_s": "A table with changes is updated when its newest snapshot is this old.",
         "tables_keep_s": "Older snapshots expire, and the sweeper may delete files that only they name.",
         "tables_columns": "Limit of attributes in the schema of a table; others are left out.",

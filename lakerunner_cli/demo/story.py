@@ -22,6 +22,7 @@ from lakerunner_cli.command import StackError
 from lakerunner_cli.demo.answers import SLOW, SLOWEST, show_answers
 from lakerunner_cli.demo.generator import Generator
 from lakerunner_cli.demo.standing import ORG, close_shop, leave_shop, shop_destination
+from lakerunner_cli.demo.tables import open_org_tables, show_tables
 from lakerunner_cli.demo.watch import ORDERS, TIMEOUTS, Screen, Watcher
 from lakerunner_cli.query_client import QueryClient
 from lakerunner_cli.stack import jars
@@ -97,6 +98,7 @@ def closing_lines(settings: Settings, org: str, read_key: str, times: Times) -> 
         f"  LAKERUNNER_QUERY_KEY={read_key} lakerunner query --traceql {shlex.quote(SLOW)}",
         f"  LAKERUNNER_QUERY_KEY={read_key} lakerunner sql",
         f"  LAKERUNNER_QUERY_KEY={read_key} lakerunner rules list",
+        f"  lakerunner tables list --org {org}",
         f"  PGPASSWORD={read_key} psql -h {settings.query_host} -p {settings.query_postgres_port} lake",
         "",
         "The stack goes on running: `lakerunner status`, `lakerunner logs`, `lakerunner down`.",
@@ -130,6 +132,7 @@ def run_demo(plan: Plan, settings: Settings, screen: Screen) -> int:
         apply_rules(
             settings, create_key(index, ORG, "admin", f"demo-rules-{time.time_ns()}", "1h"), screen.say
         )
+        open_org_tables(index, ORG)
         close_shop(settings)  # two of them would write the same series
         generator = Generator(shop_destination(settings), settings, plan.seed)
         viewing = Viewing(ready)
@@ -137,6 +140,7 @@ def run_demo(plan: Plan, settings: Settings, screen: Screen) -> int:
     leave_shop(settings, plan.seed)
     times = Times(fetched - began, ready - fetched, viewing.first_answer)
     show_answers(settings, read_key, screen)
+    show_tables(settings, ORG, screen)
     for text in closing_lines(settings, ORG, read_key, times):
         screen.say(text)
     return 0 if viewing.first_answer is not None else 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -18,16 +19,19 @@ from lakerunner_assets.sweep.plan import Policy
 from lakerunner_assets.tables.commit import live_files, snapshot_version
 from lakerunner_assets.tables.delta import export_delta
 from lakerunner_assets.tables.run import due_tables
+from lakerunner_cli.main import main
 from resources.iceberg import TABLES, CatalogError
 from resources.index.postgres import PostgresIndex
+from resources.index.types import ObjectDone, Publication
 from resources.lake.frequency import ROLLUPS
 from resources.lake.layout import Signal
 from resources.lake.timecut import DAY_NS, HOUR_NS, SECOND_NS, cut
 from resources.objects.store import open_store
-from tests.support.cooking_lake import HOUR
+from tests.support.cooking_lake import HOUR, lake_in
 from tests.support.open_tables import OpenLake
 from tests.support.query.signals_lake import Asked, SignalsLake, asked_over
 from tests.support.rolling_lake import arrive, every, gauge, roll
+from tests.support.sweep_index import one_batch
 
 pytestmark = pytest.mark.integration
 HOURS = tuple(HOUR + n * HOUR_NS for n in range(3))
@@ -163,58 +167,64 @@ def test_retention_leaves_the_tables_with_the_index(opened: OpenLake, asked: Ask
         opened.index.remove_retention("acme", Signal.LOGS, "segments")
 
 
+class Followers:
+    """Two writers of the table of logs, until they are stopped."""
+
+    def __init__(self, opened: OpenLake) -> None:
+        self._opened, self._stop = opened, threading.Event()
+        self.failures: list[Exception] = []
+        self._threads = [threading.Thread(target=self._follow) for _ in range(2)]
+
+    def __enter__(self) -> Followers:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _follow(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._opened.update("logs")
+            except Exception as error:  # noqa: BLE001 - the test looks at them
+                if "others committed first" not in str(error) and "database is locked" not in str(error):
+                    self.failures.append(error)
+
+
 def test_snapshots_equal_the_index_while_telemetry_comes_in(opened: OpenLake) -> None:
     """Two writers of the table beside ingest and compaction; every snapshot is a state that the index had."""
     opened.settings = replace(opened.settings, tables_keep_s=3600)
     history: dict[int, set[str]] = {}
-    stop = threading.Event()
-    failures: list[BaseException] = []
 
     def note() -> None:
         found = opened.index.table_changes("acme", "logs", None)
         assert found is not None
         history[found.version] = {segment.key for segment in found.added}
 
-    def follow() -> None:
-        while not stop.is_set():
-            try:
-                opened.update("logs")
-            except CatalogError as error:
-                if "others committed first" not in str(error) and "database is locked" not in str(error):
-                    failures.append(error)
-            except BaseException as error:
-                failures.append(error)
-                raise
-
     note()
-    followers = [threading.Thread(target=follow) for _ in range(2)]
-    for follower in followers:
-        follower.start()
-    for number in range(6):
-        opened.lake.arrive(
-            f"during-{number}", log_lines(HOURS[2], 10, "x" if number == 4 else None), HOURS[2]
-        )
-        opened.lake.cook()
+    with Followers(opened) as followers:
+        for number in range(6):
+            lines = log_lines(HOURS[2], 10, "x" if number == 4 else None)
+            opened.lake.arrive(f"during-{number}", lines, HOURS[2])
+            opened.lake.cook()
+            note()
+        opened.compact(Signal.LOGS, HOURS[2])
         note()
-    opened.compact(Signal.LOGS, HOURS[2])
-    note()
-    time.sleep(0.5)
-    stop.set()
-    for follower in followers:
-        follower.join()
-    assert failures == []
+        time.sleep(0.5)
+    assert followers.failures == []
     opened.update("logs")
-    root = f"{opened.settings.lake_url}/"
-    seen = 0
+    root, seen = f"{opened.settings.lake_url}/", 0
     with opened.table("logs") as table:
         for snapshot in table.metadata.snapshots:
+            tasks = table.scan(snapshot_id=snapshot.snapshot_id).plan_files()
+            keys = {task.file.file_path.removeprefix(root) for task in tasks}
             version = snapshot_version(snapshot)
             assert version is not None
-            paths = {
-                task.file.file_path for task in table.scan(snapshot_id=snapshot.snapshot_id).plan_files()
-            }
             if version[1] in history:
-                assert {path.removeprefix(root) for path in paths} == history[version[1]]
+                assert keys == history[version[1]]
                 seen += 1
     assert seen >= 3
     assert [found.problems for found in opened.check(read=True)] == [[]] * len(TABLES)
@@ -290,3 +300,51 @@ def test_sql_catalog_in_the_database_of_the_index(
         (done,) = opened.update("logs")
         assert (done.files, done.rows, done.version) == (0, 0, 0)
         assert [found.problems for found in opened.check()] == [[]]
+
+
+def test_commands(
+    index_dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From opening to closing, on PostgreSQL and its catalog."""
+    lake = lake_in(tmp_path / "lake")
+    arrive(lake, "a", gauge(every(60)))
+    lake.cook(Signal.METRICS)
+    ((segment, _),) = lake.segments("metrics")
+    with PostgresIndex(index_dsn) as index:
+        index.create_organisation("acme")
+        claim = one_batch(index, "a", hour=HOUR)
+        (obj,) = claim.inputs
+        done = (ObjectDone(obj.object_id, "e", segment.rows, 0, 0, ((HOUR, segment.rows),)),)
+        index.publish(Publication(claim, (segment,), done, hours=(HOUR,)))
+    monkeypatch.setenv("LAKERUNNER_INDEX_DSN", index_dsn)
+    monkeypatch.setenv("LAKERUNNER_LAKE_URL", lake.settings.lake_url)
+    monkeypatch.setenv("LAKERUNNER_DATA_DIR", str(tmp_path / "data"))
+
+    def say(*words: str) -> tuple[int, str]:
+        code = main(["tables", *words])
+        found = capsys.readouterr()
+        return code, found.out + found.err
+
+    only = ("--org", "acme", "--table", "metrics")
+    assert say("list") == (
+        2, "lakerunner tables: no such table is open; `lakerunner tables on --org ORG` opens them\n",
+    )  # fmt: skip
+    assert say("on", "--org", "nobody") == (2, "lakerunner tables: no organisation 'nobody'\n")
+    assert say("on", *only)[1].startswith("acme.metrics: opened\n")
+    assert "the catalog has no such table" in say("check")[1]
+    assert f"version 0, {segment.rows} rows in 1 files (+1 -0)" in say("update")[1]
+    assert say("check", "--read") == (
+        0, f"acme.metrics: version 0, {segment.rows} rows in 1 files, {segment.rows} rows read\n",
+    )  # fmt: skip
+    row = json.loads(say("list", "--json")[1])[0]
+    assert (row["table"], row["rows"], row["files"], row["behind"]) == ("acme.metrics", segment.rows, 1, 0)
+    statement = say("sql", *only, "--dialect", "spark")[1]
+    assert statement.startswith("CREATE OR REPLACE VIEW `metrics_view` AS")
+    assert "FROM `acme`.`metrics`;" in statement
+    assert say("export", "--format", "delta", *only)[1].startswith("acme.metrics: entry 0, 1 files (+1 -0)")
+    (tmp_path / "lake" / "lake" / segment.key).unlink()
+    code, text = say("check", "--read")
+    assert code == 1
+    assert "files do not say what the index says" in text
+    assert say("off", *only)[0] == 0
+    assert not list((tmp_path / "lake" / "lake" / "tables").rglob("*.json"))
