@@ -365,7 +365,7 @@ def test_many_alerts_travel_in_batches(ruled: RuledLake) -> None:
 @pytest.mark.parametrize(
     ("language", "expr"),
     [
-        (RuleLanguage.PROMQL, "rate(requests_total[2m]) > 20"),
+        (RuleLanguage.PROMQL, "rate(requests_total[2m]) > 2"),
         (RuleLanguage.PROMQL, "topk(1, requests_total)"),
         (RuleLanguage.PROMQL, "requests_total @ end() > 0"),
         (RuleLanguage.PROMQL, "time()"),
