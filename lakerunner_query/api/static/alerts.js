@@ -10,6 +10,8 @@ const VIEWS = { promql: "metrics", logql: "logs", traceql: "traces", lakeql: "sq
 const ORDER = { firing: 0, pending: 1, inactive: 2 };
 const EXPLAIN = { promql: "/api/v1/metrics/explain", logql: "/api/v1/logs/explain", traceql: "/api/v1/spans/explain", lakeql: "/api/v1/query/explain" };
 const VERDICTS = { would_have_fired: "would have fired", would_not_have_fired: "would not have fired" };
+// Seconds for which an hour may wait to be recorded.
+const BEHIND_S = 300;
 const REWRITES = /^(rewrite of|rewritten:|steps from derived metrics:)/;
 const NOTHING = { groups: [], changes: [], corrections: [], waiting: [] };
 let shown = NOTHING;
@@ -114,7 +116,7 @@ function answered(group, rule) {
 
 /** A group that only records: whether what it records is current. */
 function recording(group) {
-  const health = ["err", "unknown", "ok"].find((one) => group.rules.some((rule) => rule.health === one)) ?? "unknown", behind = Math.round(group.recordedBehind ?? 0);
+  const health = ["err", "unknown", "ok"].find((one) => group.rules.some((rule) => rule.health === one)) ?? "unknown", waits = Math.round(group.recordedBehind ?? 0), behind = waits >= BEHIND_S ? waits : 0;
   const state = { ok: behind ? "behind" : "current", err: "failing", unknown: "unknown" }[health];
   const when = health === "unknown" ? "not recorded yet" : `recorded ${moment(Date.parse(group.lastEvaluation))}`;
   const facts = [`${group.file} › ${group.name}`, `every ${group.interval} s`, when, ...(behind ? [`an hour has waited to be recorded for ${behind} s`] : [])];

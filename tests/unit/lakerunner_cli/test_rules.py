@@ -16,6 +16,7 @@ from lakerunner_cli.main import main
 from lakerunner_query.app import create_app
 from resources.index.memory import MemoryIndex
 from resources.index.query_log import AskedQuery
+from resources.index.ruling_types import AlertCorrection, Verdict
 from resources.lake.timecut import DAY_NS, cut
 from resources.settings import Settings
 from tests.support.query.lake import free_port
@@ -169,3 +170,23 @@ def test_suggestions_are_a_table_and_a_file_that_applies(
     assert "queries that have rules already: 1" in capsys.readouterr().out
     assert rules("suggest", "--since", "soon") == 2
     assert "is not a duration" in capsys.readouterr().err
+
+
+def test_history_tells_what_alerts_missed(
+    rules: Run, index: MemoryIndex, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rules("history") == 0
+    assert capsys.readouterr().out == "no alert was decided wrongly\n"
+    index.beat_ruler("one", 60)
+    (record,) = index.claim_groups("one", {7: "acme"})
+    at_ms = int(time.time() * 1000) // 1000 * 1000 - 7_200_000
+    missed = AlertCorrection(
+        7, "Late", {"alertname": "Late", "job": "a"}, Verdict.WOULD_HAVE_FIRED, at_ms, at_ms, "2", at_ms
+    )
+    assert index.write_check(record, None, [missed])
+    assert rules("history", "--since", "1h") == 0
+    assert capsys.readouterr().out == "no alert was decided wrongly\n"
+    assert rules("history", "--since", "3h") == 0
+    head, row = capsys.readouterr().out.splitlines()
+    assert head.split() == ["FROM", "TO", "VERDICT", "ALERT", "VALUE", "LABELS", "FOUND"]
+    assert "would have fired  Late   2      job=a" in row
