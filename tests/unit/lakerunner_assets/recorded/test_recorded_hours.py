@@ -211,3 +211,18 @@ def test_whatever_comes_whenever_the_end_is_the_same(lake: Lake, seed: int) -> N
 
 def _hour_of(at_ms: int) -> int:
     return HOUR_MS + (at_ms - 1 - HOUR_MS) // (60 * MINUTE_MS) * 60 * MINUTE_MS
+
+
+def test_a_segment_that_is_gone_costs_no_fetching(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hour is planned again each time, and gives up while the index still names the segment."""
+    declare(lake, group("g", level__avg=AVERAGE))
+    for name in "abc":
+        send(lake, name)
+    (segment, *_) = lake.index.tier_view("acme", Signal.METRICS, [0], HOUR, NEXT).segments
+    (lake.folder / "lake" / segment.key).unlink()
+    fetched: list[object] = []
+    monkeypatch.setattr("lakerunner_assets.metric_hours.task.fetch_segments", fetched.append)
+    report = RecordReport()
+    assert record(lake, report=report) == []
+    assert report.failed == [f"acme: the hour {HOUR} kept changing, it stays due"]
+    assert (fetched, due(lake)) == ([], [HOUR, NEXT])
