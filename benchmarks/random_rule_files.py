@@ -5,7 +5,7 @@
     files.unit_tests(...)   {"rule_files": [...], "tests": [...]}
 
 Expressions come from a small grammar of what rules do (chains, absence, joins), some from the grammar of
-random queries. Input is written in the notation of series: gaps, stale markers, odd numbers, native histograms.
+random queries. Input is written in the notation of series: gaps, stale markers, odd numbers, histograms.
 """
 
 from __future__ import annotations

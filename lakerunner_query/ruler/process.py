@@ -42,7 +42,7 @@ from resources.settings import Settings
 
 BEATS_PER_LEASE = 4
 STORE_LOOK_S, CHECK_S = 1.0, 30.0
-FRESHNESS_S, FRESHNESS_WINDOW_S = 15.0, 600.0
+FRESHNESS_S, FRESHNESS_WINDOW_S = 1.0, 600.0
 SWEEP_S = 60.0
 NOTICE_KEEP_S, GROUP_KEEP_S, DAY_S = 3600.0, 86_400.0, 86_400.0
 """Seconds for which a receiver may be away before what waits for it is dropped, and others."""
@@ -75,7 +75,8 @@ class Ruler:
         self.checker = Checker(settings, index, questions, clock, self.counts)
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._turns = asyncio.Semaphore(settings.ruler_concurrency)
-        self._freshness: dict[str, float] = {}
+        self._seen_until: dict[str, float] = {}
+        """Time by the clock until which all that arrived is visible, by organisation."""
         self._live: list[int] | None = None
         """Groups that exist; None before the first look, when nothing may be forgotten yet."""
         self._judged: dict[tuple[int, int], bool] = {}
@@ -146,10 +147,11 @@ class Ruler:
         return found
 
     async def measure(self) -> None:
-        """Measure how long data takes to become visible."""
-        orgs = sorted({own.stored.org for own in self.groups.values()})
+        """Look until when all that arrived is visible."""
+        orgs, now_s = sorted({own.stored.org for own in self.groups.values()}), self._clock()
         found = await self._ask(self._index.freshness, orgs, FRESHNESS_WINDOW_S)
-        self._freshness = {one.org: one.seconds for one in found}
+        waited_s = {one.org: one.seconds for one in found}
+        self._seen_until = {org: now_s - waited_s.get(org, 0.0) for org in orgs}
 
     async def sweep(self) -> None:
         """Forget what is too old, and report what this process did."""
@@ -222,16 +224,19 @@ class Ruler:
 
     async def _keep_evaluating(self, own: OwnGroup) -> None:
         """Evaluate one group at its times, until the claim is lost."""
-        delay_s = own.record.delay_s
+        delay_s, before_s = own.record.delay_s, self._clock()
         while True:
             own.follow()
-            measured_s = self._freshness.get(own.stored.org)
-            least_s, most_s = self._settings.ruler_delay_s, self._settings.ruler_max_delay_s
-            delay_s = next_delay(delay_s, measured_s, least_s, most_s)
-            now_ms = round((self._clock() - delay_s) * 1000)
+            now_s = self._clock()
+            needed_s = now_s - self._seen_until.get(own.stored.org, now_s)
+            bounds_s = self._settings.ruler_delay_s, self._settings.ruler_max_delay_s
+            delay_s, before_s = next_delay(delay_s, needed_s, bounds_s, now_s - before_s), now_s
+            now_ms = round((now_s - delay_s) * 1000)
             at_ms = own.slots.latest(now_ms)
             if at_ms <= own.record.evaluated_ms:
-                await asyncio.sleep((at_ms + own.interval_ms - now_ms) / 1000)
+                rest_s = (at_ms + own.interval_ms - now_ms) / 1000
+                is_least = delay_s <= bounds_s[0]
+                await asyncio.sleep(rest_s if is_least else min(FRESHNESS_S, rest_s))
                 continue
             async with self._turns:
                 is_ours = await self._evaluate(own, at_ms, delay_s)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 BUCKET_MS = 10_000
 """Width of the buckets of derived metrics, which answer rules that are evaluated at their edges."""
-SHRINK_S = 1.0
-"""Seconds by which a delay may become shorter at a time: no evaluation is missed because of that."""
+SHRINK = 0.5
+"""Seconds a second by which a delay may become shorter: that little misses no evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,16 @@ def share(groups: Mapping[int, str], owners: Sequence[str], owner: str) -> set[i
     }
 
 
-def next_delay(before_s: float, measured_s: float | None, least_s: float, most_s: float) -> float:
+def next_delay(before_s: float, needed_s: float, bounds_s: tuple[float, float], elapsed_s: float) -> float:
     """Return the seconds between the time that is evaluated and the clock.
 
     A delay grows at once and shrinks slowly.
 
-    >>> next_delay(30.0, 12.0, 5.0, 120.0), next_delay(5.0, 40.0, 5.0, 120.0)
+    >>> next_delay(30.0, 12.0, (5.0, 120.0), 2.0), next_delay(5.0, 40.0, (5.0, 120.0), 2.0)
     (29.0, 40.0)
     """
-    wanted = min(max(least_s, measured_s or 0.0), most_s)
-    return max(wanted, before_s - SHRINK_S)
+    least_s, most_s = bounds_s
+    return max(min(max(least_s, needed_s), most_s), before_s - SHRINK * elapsed_s)
 
 
 def _score(text: str) -> int:

@@ -126,4 +126,7 @@ class RulerIndex(AlertIndex, RuleIndex, Protocol):
         """Add to the sums that `/metrics` of the ingress shows."""
 
     def freshness(self, orgs: Sequence[str], window_s: float) -> list[Freshness]:
-        """Measure how long arrivals of the last `window_s` took, or wait; nothing for who sent nothing."""
+        """Tell for how long the oldest arrival of the last `window_s` has waited to be seen, if one waits.
+
+        One whose hour has to be derived anew waits until that is done.
+        """

@@ -96,7 +96,7 @@ class WaitingNotices:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """Seconds from the arrival of data until queries see it."""
+    """Seconds for which the oldest data that queries do not see yet has waited."""
 
     org: str
     seconds: float

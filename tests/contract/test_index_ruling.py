@@ -225,6 +225,7 @@ def test_freshness_is_that_of_the_slowest_arrival_that_still_waits(clocked: Cloc
     (found,) = index.freshness(["acme", "beta"], 600)
     assert found.org == "acme"
     assert found.seconds == pytest.approx(45, abs=5)
+    assert index.freshness(["beta"], 600) == []
     clocked.wait(600)
     assert index.freshness(["acme"], 600) == []
 

@@ -53,6 +53,7 @@ class Publishing(Batches, Tiers):
                 batched = self._batched(done.object_id)
                 batched.error = done.remark
                 batched.state, batched.done, batched.etag = ObjectState.DONE, done, done.etag.strip('"')
+                batched.done_at = self._clock()
             for failed in publication.failed:
                 self._fail(failed, publication)
             state.outbox.extend((self._clock(), message) for message in publication.outbox)

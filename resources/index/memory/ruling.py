@@ -251,15 +251,17 @@ class Ruling(IntakeDesk):
         with self._one_at_a_time:
             now, found = self._clock(), []
             for org in sorted(orgs):
+                due_s = self._derivation_s(org, now)
                 mine = [
                     o
                     for o in self._state.objects.values()
                     if o.notice.org == org and o.notice.collector != RULER
                 ]
                 recent = [o for o in mine if o.registered_at > now - window_s]
-                waits = sorted(now - o.registered_at for o in recent if _is_waiting(o))
-                if recent:
-                    found.append(Freshness(org, (waits[-1] if waits else 0.0) + self._derivation_s(org, now)))
+                since = now - due_s if due_s else float("inf")
+                waits = [now - o.registered_at for o in recent if _is_unseen(o, since)]
+                if waits or due_s:
+                    found.append(Freshness(org, max([*waits, due_s])))
             return found
 
     def _derivation_s(self, org: str, now: float) -> float:
@@ -294,5 +296,7 @@ class Ruling(IntakeDesk):
                 known.busy_until, known.error = self._clock() + delay_s, error
 
 
-def _is_waiting(o: Object) -> bool:
-    return o.state in {ObjectState.REGISTERED, ObjectState.BATCHED}
+def _is_unseen(o: Object, due_since: float) -> bool:
+    """Tell whether an object waits, or came after an hour became due to be derived."""
+    is_waiting = o.state in {ObjectState.REGISTERED, ObjectState.BATCHED}
+    return is_waiting or (o.done_at is not None and o.done_at >= due_since)

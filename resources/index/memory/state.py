@@ -51,6 +51,7 @@ class Object:
     error: str = ""
     overwritten_etag: str = ""
     done: ObjectDone | None = None
+    done_at: float | None = None
     expired_at: float | None = None
 
 

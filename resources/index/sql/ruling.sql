@@ -188,10 +188,10 @@ WHERE changed_at < now() - make_interval(secs => %(group_s)s) AND rule_id <> all
 -- derived from them follow later: an hour that is due to be derived again adds the time for which it has been so.
 
 -- name: arrival_freshness
-WITH derivation AS (
+WITH due AS (
     SELECT
         org_id,
-        max(extract(EPOCH FROM now() - due_since)) AS due_s
+        min(due_since) AS since
     FROM lakerunner.partition
     WHERE
         org_id = any(%(orgs)s)
@@ -200,29 +200,45 @@ WITH derivation AS (
         AND start_ns >= (extract(EPOCH FROM now()) - 7200) * 1000000000
         AND due_since IS NOT NULL
     GROUP BY org_id
+),
+
+unseen AS (
+    SELECT
+        org_id,
+        registered_at AS since
+    FROM lakerunner.raw_object
+    WHERE
+        org_id = any(%(orgs)s)
+        AND signal IN ('logs', 'metrics', 'traces')
+        AND state IN ('registered', 'batched')
+        AND collector <> %(ruler)s
+        AND registered_at > now() - make_interval(secs => %(window_s)s)
+    UNION ALL
+    SELECT
+        o.org_id,
+        o.registered_at AS since
+    FROM lakerunner.raw_object AS o
+    INNER JOIN due AS d ON o.org_id = d.org_id
+    WHERE
+        o.signal IN ('logs', 'metrics', 'traces')
+        AND o.arrival_hour_ns >= (extract(EPOCH FROM now()) - 7200) * 1000000000
+        AND o.state = 'done'
+        AND o.collector <> %(ruler)s
+        AND o.done_at >= d.since
+        AND o.registered_at > now() - make_interval(secs => %(window_s)s)
+    UNION ALL
+    SELECT
+        org_id,
+        since
+    FROM due
 )
 
 SELECT
-    o.org_id AS org,
-    (
-        greatest(
-            percentile_disc(0.99) WITHIN GROUP (
-                ORDER BY extract(EPOCH FROM coalesce(o.done_at, now()) - o.registered_at)
-            ),
-            0
-        ) + coalesce(max(d.due_s), 0)
-    )::float8 AS seconds
-FROM lakerunner.raw_object AS o
-LEFT JOIN derivation AS d ON o.org_id = d.org_id
-WHERE
-    o.org_id = any(%(orgs)s)
-    AND o.signal IN ('logs', 'metrics', 'traces')
-    AND o.arrival_hour_ns >= (extract(EPOCH FROM now()) - 7200) * 1000000000
-    AND o.registered_at > now() - make_interval(secs => %(window_s)s)
-    AND o.collector <> %(ruler)s
-    AND o.state IN ('registered', 'batched', 'done')
-GROUP BY o.org_id
-ORDER BY o.org_id;
+    org_id AS org,
+    extract(EPOCH FROM now() - min(since))::float8 AS seconds
+FROM unseen
+GROUP BY org_id
+ORDER BY org_id;
 
 -- name: add_alert_samples
 INSERT INTO lakerunner.alert_samples (org_id, samples)
