@@ -16,6 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from lakerunner_query.errors import PromDurationError
 from lakerunner_query.promql.context import Options, Source
 from lakerunner_query.promql.evaluate import combine_results, evaluate
 from lakerunner_query.promql.lang.ast import Aggregate, Call, Selector, Subquery, children
@@ -109,8 +110,11 @@ def _names_read(text: str) -> frozenset[str] | None:
     own, which only an answer at one time has.
     """
     expr = parse_cached(text)
-    bound = bind(expr, 0, 0, 0)
-    if bound != bind(expr, 1, 2, 1):
+    try:
+        bound = bind(expr, 0, 0, 0)
+        if bound != bind(expr, 1, 2, 1):
+            return None
+    except PromDurationError:  # a duration of the times of the query, which are others
         return None
     names: set[str] = set()
     waiting = [bound]

@@ -276,6 +276,12 @@ def test_quantiles_have_the_digits_of_promtool(tmp_path: Path) -> None:
     assert "{} 2.2657677705915975E+00" in found
 
 
+def test_a_duration_that_has_no_value_is_an_error_of_its_rule(tmp_path: Path) -> None:
+    rules = "groups: [{name: one, rules: [{record: r, expr: 'sum_over_time(up[range()])'}]}]"
+    found = failures_of(tmp_path, rules, "r")
+    assert "rule: r, time: 0s, err: 17:24: duration must be greater than 0" in found
+
+
 def test_a_histogram_with_negative_counts_is_not_recorded(tmp_path: Path) -> None:
     rules = "groups: [{name: one, rules: [{record: r, expr: size - 2 * size}]}]"
     series = "  - {series: size, values: '{{schema:1 sum:1 count:3 buckets:[3]}}x9'}\n"
