@@ -202,9 +202,12 @@ def expire_snapshots(table: Table, keep_s: float, now_s: float | None = None) ->
 
 
 def clean_metadata(table: Table, lake: ObjectStore, lake_url: str, age_s: float) -> int:
-    """Delete metadata that no snapshot names any more; young files may be those of a commit under way."""
+    """Delete manifests and their lists that no snapshot names; young ones may be of a commit under way.
+
+    Table metadata (`.json`) is the catalog's to delete.
+    """
     metadata = table.metadata
-    named = {table.metadata_location, *(log.metadata_file for log in metadata.metadata_log)}
+    named: set[str] = set()
     for snapshot in metadata.snapshots:
         named.add(snapshot.manifest_list)
         named.update(manifest.manifest_path for manifest in snapshot.manifests(table.io))
@@ -217,7 +220,7 @@ def clean_metadata(table: Table, lake: ObjectStore, lake_url: str, age_s: float)
         info.key
         for infos in lake.list(prefix)
         for info in infos
-        if root + info.key not in named and info.last_modified < limit
+        if info.key.endswith(".avro") and root + info.key not in named and info.last_modified < limit
     ]
     lake.delete(unknown)
     return len(unknown)

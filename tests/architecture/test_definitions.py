@@ -82,4 +82,7 @@ def test_the_snapshot_matches_the_chain() -> None:
         parents = {"10s": samples, "1d": [below]}.get(rollup.label, [*samples, below])
         told[f"rollup/{rollup.label}"] = sorted(parents)
         below = f"rollup/{rollup.label}"
+        told[f"tables/metrics_{rollup.label}"] = [below]
+    told |= {"tables/logs": ["cooked/logs"], "tables/spans": ["cooked/traces"]}
+    told["tables/metrics"] = ["cooked/metrics"]
     assert told == json.loads(SNAPSHOT.read_text())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 import pyarrow as pa
 import pytest
@@ -175,7 +177,7 @@ class Followers:
         self.failures: list[Exception] = []
         self._threads = [threading.Thread(target=self._follow) for _ in range(2)]
 
-    def __enter__(self) -> Followers:
+    def __enter__(self) -> Self:
         for thread in self._threads:
             thread.start()
         return self
@@ -284,6 +286,15 @@ def test_delta_log_has_the_same_files(opened: OpenLake) -> None:
     assert row["n"] == rows
     assert row["s"] == sum(number % 1_000_003 for number in numbers)
     assert row["m"] == max(ours.column("log_message").to_pylist())
+
+
+def test_documented_examples_run(opened: OpenLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "how-to-open-tables.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    monkeypatch.setenv("TABLES_URI", opened.settings.tables_catalog.partition("uri=")[2])
+    for block in blocks:
+        exec(block, {})  # noqa: S102 - the page is ours
 
 
 def test_sql_catalog_in_the_database_of_the_index(
