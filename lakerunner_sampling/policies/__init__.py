@@ -1,0 +1,1 @@
+"""Sampling policies: read from YAML, compiled to aggregates of spans, decided per batch of traces."""
