@@ -23,8 +23,8 @@ from lakerunner_query.rules.derived import clashes
 from lakerunner_query.rules.documents import DerivedMetric, RecordingRule, RuleGroup
 from lakerunner_query.rules.printing import rule_yaml
 from lakerunner_query.rules.rule_files import RuleFile
-from lakerunner_query.rules.yaml_nodes import Fault
 from resources.index.rule_types import DropRule, RuleChange, RuleKind, RuleSet, StoredRule
+from resources.yaml_nodes import Fault
 
 _CONTEXT = 2
 """Lines around a change that the diff shows."""

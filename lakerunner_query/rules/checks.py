@@ -16,8 +16,8 @@ from lakerunner_query.promql.lang.cursor import Features
 from lakerunner_query.promql.lang.parser import parse as parse_promql
 from lakerunner_query.rules.documents import AlertRule, RecordingRule, Rule, RuleGroup, RuleLanguage
 from lakerunner_query.rules.templates import check_template
-from lakerunner_query.rules.yaml_nodes import Fault
 from lakerunner_query.traceql.lang.parser import parse_metrics
+from resources.yaml_nodes import Fault
 
 METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")

@@ -28,13 +28,13 @@ from lakerunner_query.promql.lang.ast import Selector
 from lakerunner_query.promql.lang.parser import parse as parse_promql
 from lakerunner_query.rules.checks import LABEL_NAME, METRIC_NAME, NAME
 from lakerunner_query.rules.documents import INCREASE, LINE_BYTES, SAMPLE, DerivedMetric
-from lakerunner_query.rules.yaml_nodes import Fault, Fields, Node, Reading
 from lakerunner_query.syntax import MatchOp
 from lakerunner_query.traceql.lang.ast import Pipeline
 from lakerunner_query.traceql.lang.parser import parse as parse_spans
 from lakerunner_query.traceql.lang.parser import parse_field
 from resources.lake.layout import Signal
 from resources.lake.timecut import from_datetime, hour_start
+from resources.yaml_nodes import Fault, Fields, Node, Reading
 
 _TYPE = "DerivedMetric"
 _KEYS = ("metric", "from", "select", "keep", "value", "since")

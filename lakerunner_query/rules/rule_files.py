@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from lakerunner_query.errors import QueryError
+from lakerunner_query.gotext.durations import PROMETHEUS
 from lakerunner_query.promql.lang.cursor import ALL_FEATURES, Features
 from lakerunner_query.rules.checks import check_group, lint, place_of
 from lakerunner_query.rules.derived import clashes, doubts_of, read_derived
@@ -29,7 +30,7 @@ from lakerunner_query.rules.documents import (
     RuleGroup,
     RuleLanguage,
 )
-from lakerunner_query.rules.yaml_nodes import Fault, Fields, Node, Reading, YamlError, compose
+from resources.yaml_nodes import Fault, Fields, Node, Reading, YamlError, compose
 
 _FILE = "rulefmt.RuleGroups"
 _GROUP = "rulefmt.RuleGroup"
@@ -91,7 +92,7 @@ class RuleFile:
 def read_file(text: bytes, form: FileForm = FileForm()) -> RuleFile:
     """Read a file to its end; its faults are part of the answer."""
     found = RuleFile()
-    reading = Reading()
+    reading = Reading(PROMETHEUS.parse)
     try:
         documents = compose(text)
         for document in documents[:1] if form.is_strict else documents:
@@ -105,7 +106,7 @@ def read_file(text: bytes, form: FileForm = FileForm()) -> RuleFile:
 
 def read_group(text: bytes, form: FileForm = FileForm()) -> RuleGroup:
     """Read the one group that a text is, as the ruler APIs take it, or raise `RuleFileError`."""
-    reading = Reading()
+    reading = Reading(PROMETHEUS.parse)
     try:
         documents = compose(text) or [Node("!!null", 1)]
         group = _group(reading, documents[0], form)

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from lakerunner_query.gotext.durations import PROMETHEUS
 from lakerunner_query.gotext.numbers import parse_float
-from lakerunner_query.rules.yaml_nodes import Fields, Node, Reading, YamlError, compose
+from resources.yaml_nodes import Fields, Node, Reading, YamlError, compose
 
 _MINUTE = 60_000
 _SPECIAL = {".inf": math.inf, "+.inf": math.inf, "-.inf": -math.inf, ".nan": math.nan}
@@ -97,7 +98,7 @@ def read_unit_tests(path: Path) -> UnitTestFile:
         documents = compose(path.read_bytes())
     except YamlError as error:
         raise UnitTestFileError(str(error)) from error
-    reading = Reading()
+    reading = Reading(PROMETHEUS.parse)
     found = _file(reading, documents[0]) if documents else UnitTestFile()
     if reading.faults:
         raise UnitTestFileError("\n".join(fault.at(path.name) for fault in reading.faults))

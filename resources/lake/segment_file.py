@@ -86,10 +86,12 @@ class SegmentFacts:
 
 def file_metadata(facts: SegmentFacts, columns: Iterable[MappedColumn]) -> dict[bytes, bytes]:
     """Build the key-value metadata of the footer."""
-    return {
-        _FACTS: _encode_facts(facts),
-        _LABEL_MAP: json.dumps([asdict(column) for column in columns], separators=(",", ":")).encode(),
-    }
+    return {_FACTS: _encode_facts(facts), **label_map_metadata(columns)}
+
+
+def label_map_metadata(columns: Iterable[MappedColumn]) -> dict[bytes, bytes]:
+    """Build the entry of the footer that names the flat columns."""
+    return {_LABEL_MAP: json.dumps([asdict(column) for column in columns], separators=(",", ":")).encode()}
 
 
 def place_blocks(footer: bytes, before: SegmentFacts, after: SegmentFacts) -> bytes:

@@ -25,9 +25,9 @@ from lakerunner_query.rules.catalog import group_of
 from lakerunner_query.rules.documents import RuleGroup, RuleLanguage
 from lakerunner_query.rules.printing import group_yaml, groups_yaml
 from lakerunner_query.rules.rule_files import FileForm, RuleFileError, read_group
-from lakerunner_query.rules.yaml_nodes import Fault
 from lakerunner_query.serving import handlers
 from resources.index.rule_types import RuleKind, StoredRule
+from resources.yaml_nodes import Fault
 
 YAML = "application/yaml"
 MIMIR, LOKI, OLD_LOKI = "/prometheus/config/v1/rules", "/loki/api/v1/rules", "/api/prom/rules"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from lakerunner_query.rules.documents import AlertRule, DerivedMetric, RecordingRule, RuleGroup, RuleLanguage
 from lakerunner_query.rules.printing import files_yaml, group_yaml
 from lakerunner_query.rules.rule_files import read_file, read_group
-from lakerunner_query.rules.yaml_nodes import compose
 from resources.lake.layout import Signal
+from resources.yaml_nodes import compose
 
 WORDS = st.sampled_from(
     ["", "~", "null", "yes", "1e3", "0o7", "0x1f", "1_000", "<<", "=", "2026-01-01", ".inf", "true", "- a",

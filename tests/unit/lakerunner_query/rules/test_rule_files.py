@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lakerunner_query.rules.checks import lint
 from lakerunner_query.rules.documents import AlertRule, RecordingRule, RuleGroup, RuleLanguage
 from lakerunner_query.rules.rule_files import FileForm, RuleFileError, read_file, read_group
-from lakerunner_query.rules.yaml_nodes import MAX_DEPTH, YamlError, compose
+from resources.yaml_nodes import MAX_DEPTH, YamlError, compose
 
 LOGQL = FileForm(RuleLanguage.LOGQL)
 

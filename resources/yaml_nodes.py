@@ -11,13 +11,10 @@ numbers or booleans, which stay as they are written; `null` is the same as nothi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import yaml
-
-from lakerunner_query.gotext.durations import PROMETHEUS
-from lakerunner_query.gotext.numbers import ConversionError, parse_float
 
 MAX_DEPTH = 100
 MAX_NODES = 1_000_000
@@ -47,6 +44,15 @@ class Fault:
 
     line: int
     message: str
+    column: int = field(default=0, compare=False)
+
+    def placed(self, file: str) -> str:
+        """Show the fault with file, line and column.
+
+        >>> Fault(3, "too long", 7).placed("a.yaml")
+        'a.yaml:3:7: too long'
+        """
+        return f"{file}:{self.line}:{self.column}: {self.message}"
 
     def at(self, file: str = "") -> str:
         """Show the fault with its place.
@@ -61,9 +67,9 @@ class Fault:
 class YamlError(ValueError):
     """The text is no YAML."""
 
-    def __init__(self, line: int, problem: str) -> None:
+    def __init__(self, line: int, problem: str, column: int = 0) -> None:
         super().__init__(f"yaml: line {line}: {problem}")
-        self.fault = Fault(line, f"yaml: {problem}")
+        self.fault = Fault(line, f"yaml: {problem}", column)
 
 
 @dataclass(slots=True)
@@ -76,6 +82,8 @@ class Node:
     value: str = ""
     items: list[Node] = field(default_factory=list)
     pairs: list[tuple[Node, Node]] = field(default_factory=list)
+    column: int = field(default=0, compare=False)
+    """Column from 1."""
 
     @property
     def is_scalar(self) -> bool:
@@ -99,7 +107,8 @@ def compose(text: bytes) -> list[Node]:
         return list(_documents(iter(yaml.parse(text, Loader=yaml.CSafeLoader))))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise YamlError(mark.line + 1 if mark else 1, error.problem or "not YAML") from error
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        raise YamlError(line, error.problem or "not YAML", column) from error
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count(b"\n") + 1
         raise YamlError(line, error.reason) from error
@@ -150,6 +159,7 @@ def _node_of(event: yaml.Event, line: int, anchors: dict[str, Node], open_nodes:
         node = Node("!!map", line)
     else:
         return None
+    node.column = event.start_mark.column + 1
     if event.anchor is not None:
         anchors[event.anchor] = node
     return node
@@ -183,12 +193,17 @@ def _tag_of(event: yaml.ScalarEvent) -> str:
 class Reading:
     """One pass over a document, which gathers its faults."""
 
-    def __init__(self) -> None:
+    def __init__(self, duration: Callable[[str], int]) -> None:
+        """Take the reader of durations, in ns: every language has its own."""
+        self.duration = duration
         self.faults: list[Fault] = []
         self._left = MAX_NODES
 
     def fault(self, line: int, message: str) -> None:
         self.faults.append(Fault(line, message))
+
+    def fault_at(self, node: Node, message: str) -> None:
+        self.faults.append(Fault(node.line, message, node.column))
 
     def spend(self, node: Node) -> None:
         self._left -= 1
@@ -200,11 +215,11 @@ class Reading:
         found = Fields(self, node)
         if node.tag == "!!map":
             found.values = self._pairs(node)
-            for name, (line, _) in list(found.values.items()):
+            for name, (key, _) in list(found.values.items()):
                 if name not in known:
-                    self.fault(line, f"field {name} not found in type {type_name}")
+                    self.fault_at(key, f"field {name} not found in type {type_name}")
         elif not node.is_null:
-            self.fault(node.line, f"cannot unmarshal {node.shown()} into {type_name}")
+            self.fault_at(node, f"cannot unmarshal {node.shown()} into {type_name}")
         return found
 
     def text(self, node: Node) -> str:
@@ -212,10 +227,10 @@ class Reading:
         if node.is_null:
             return ""
         if not node.is_scalar or node.tag == "!!binary":
-            self.fault(node.line, f"cannot unmarshal {node.shown()} into string")
+            self.fault_at(node, f"cannot unmarshal {node.shown()} into string")
             return ""
         if "\0" in node.value:
-            self.fault(node.line, "a text with the character NUL cannot be stored")
+            self.fault_at(node, "a text with the character NUL cannot be stored")
         return node.value
 
     def texts(self, node: Node) -> dict[str, str]:
@@ -223,21 +238,21 @@ class Reading:
         if node.tag == "!!map":
             return {name: self.text(value) for name, (_, value) in self._pairs(node).items()}
         if not node.is_null:
-            self.fault(node.line, f"cannot unmarshal {node.shown()} into map[string]string")
+            self.fault_at(node, f"cannot unmarshal {node.shown()} into map[string]string")
         return {}
 
     def items(self, node: Node, type_name: str) -> list[Node]:
         if node.tag != "!!seq" and not node.is_null:
-            self.fault(node.line, f"cannot unmarshal {node.shown()} into []{type_name}")
+            self.fault_at(node, f"cannot unmarshal {node.shown()} into []{type_name}")
         for item in node.items:
             self.spend(item)
         return node.items
 
-    def _pairs(self, node: Node, depth: int = 0) -> dict[str, tuple[int, Node]]:
-        """Return line of the key and value by key, with the merged ones."""
+    def _pairs(self, node: Node, depth: int = 0) -> dict[str, tuple[Node, Node]]:
+        """Return nodes of key and value by key, with the merged ones."""
         if depth > MAX_DEPTH:
             raise YamlError(node.line, f"merged more than {MAX_DEPTH} levels deep")
-        found: dict[str, tuple[int, Node]] = {}
+        found: dict[str, tuple[Node, Node]] = {}
         merged: list[Node] = []
         for key, value in node.pairs:
             self.spend(key)
@@ -246,15 +261,15 @@ class Reading:
                 continue
             name = self.text(key)
             if name in found:
-                self.fault(key.line, f'mapping key "{name}" already defined at line {found[name][0]}')
+                self.fault_at(key, f'mapping key "{name}" already defined at line {found[name][0].line}')
             else:
-                found[name] = (key.line, value)
+                found[name] = (key, value)
         for one in merged:
             sources = one.items if one.tag == "!!seq" else [one]
             for source in sources:
                 self.spend(source)
                 if source.tag != "!!map":
-                    self.fault(one.line, "map merge requires map or sequence of maps as the value")
+                    self.fault_at(one, "map merge requires map or sequence of maps as the value")
                     continue
                 found = {**self._pairs(source, depth + 1), **found}
         return found
@@ -266,7 +281,7 @@ class Fields:
     def __init__(self, reading: Reading, node: Node) -> None:
         self._reading = reading
         self.line = node.line
-        self.values: dict[str, tuple[int, Node]] = {}
+        self.values: dict[str, tuple[Node, Node]] = {}
 
     def __contains__(self, name: str) -> bool:
         return name in self.values and not self.values[name][1].is_null
@@ -295,7 +310,7 @@ class Fields:
                 return number
         except ValueError:
             pass  # digits that its base does not have
-        self._reading.fault(node.line, f"cannot unmarshal {node.shown()} into int")
+        self._reading.fault_at(node, f"cannot unmarshal {node.shown()} into int")
         return 0
 
     def duration_ms(self, name: str) -> int | None:
@@ -305,12 +320,12 @@ class Fields:
         text = self.text(name)
         if not text:
             if self.values[name][1].is_scalar:
-                self._reading.fault(self.line_of(name), "empty duration string")
+                self._reading.fault_at(self.values[name][1], "empty duration string")
             return 0
         try:
-            return PROMETHEUS.parse(text) // 1_000_000
-        except ConversionError as error:
-            self._reading.fault(self.line_of(name), str(error))
+            return self._reading.duration(text) // 1_000_000
+        except ValueError as error:
+            self._reading.fault_at(self.values[name][1], str(error))
             return 0
 
 
@@ -320,8 +335,11 @@ def _truncated(text: str) -> int | None:
     >>> _truncated("1.5"), _truncated("-2e1"), _truncated(".nan")
     (1, -20, None)
     """
-    number = parse_float(text)
-    return None if number is None or not abs(number) < MAX_NUMBER else int(number)
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return int(number) if abs(number) < MAX_NUMBER else None
 
 
 def _integer(text: str) -> int:
