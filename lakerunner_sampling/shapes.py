@@ -9,26 +9,15 @@ that is read, which costs an eighth of a look into the map.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from fsspec.spec import AbstractFileSystem
-
-from lakerunner_assets.decode.dispatch import DecodeOptions, Place
-from lakerunner_assets.decode.errors import DecodeError
-from lakerunner_assets.decode.naming import attribute_of
-from lakerunner_assets.decode.otlp.traces import decode_traces
-from resources.lake.columns import CHQ_STREAM
-from resources.lake.segment_file import OVERFLOW_COLUMNS, MappedColumn, label_map_metadata, read_label_map
-
-log = logging.getLogger(__name__)
 
 
 class ShapeError(ValueError):
@@ -56,13 +45,13 @@ class Attribute:
 
 _EVENTS = "STRUCT(time_ns BIGINT, name VARCHAR, attributes MAP(VARCHAR, VARCHAR))[]"
 _LINKS = "STRUCT(trace_id BLOB, span_id BLOB, trace_state VARCHAR, attributes MAP(VARCHAR, VARCHAR))[]"
-_MAP = "MAP(VARCHAR, VARCHAR)"
+MAP = "MAP(VARCHAR, VARCHAR)"
 SPAN_COLUMNS: Mapping[str, str] = {
     "trace_id": "BLOB", "span_id": "BLOB", "parent_span_id": "BLOB",
     "start_ns": "BIGINT", "end_ns": "BIGINT",
     "service_name": "VARCHAR", "name": "VARCHAR", "kind": "INTEGER",
     "status_code": "INTEGER", "status_message": "VARCHAR", "trace_state": "VARCHAR", "flags": "BIGINT",
-    "attributes": _MAP, "resource_attributes": _MAP, "scope_name": "VARCHAR", "scope_version": "VARCHAR",
+    "attributes": MAP, "resource_attributes": MAP, "scope_name": "VARCHAR", "scope_version": "VARCHAR",
     "events": _EVENTS, "links": _LINKS, "size": "BIGINT",
 }  # fmt: skip
 """Columns of the span relation, with their types in DuckDB; `size` is an estimate of the bytes as OTLP."""
@@ -141,7 +130,7 @@ class _Columns:
             if name == "trace_id":
                 raise ShapeError(f"the table has no column trace_id; it has {', '.join(self._schema.names)}")
             return f"NULL::{SPAN_COLUMNS[name]}"
-        return _converted(name, field)
+        return converted(name, field)
 
     def find(self, name: str) -> pa.Field | None:
         spelling = next((each for each in self._spellings[name] if each in self._schema.names), None)
@@ -175,7 +164,7 @@ class _Columns:
 
     def _mapped(self, name: str, key: str) -> str:
         field = self.find(name)
-        return f"({_converted(name, field)})[{text(key)}]" if field is not None else ""
+        return f"({converted(name, field)})[{text(key)}]" if field is not None else ""
 
 
 def _start_ns(columns: _Columns) -> str:
@@ -200,8 +189,8 @@ def _end_ns(columns: _Columns) -> str:
 
 
 def _size(columns: _Columns) -> str:
-    parts = [f"coalesce(strlen({columns.column(name)}), 0)"
-             for name in ("name", "status_message", "trace_state") if columns.find(name) is not None]  # fmt: skip
+    texts = [each for each in ("name", "status_message", "trace_state") if columns.find(each) is not None]
+    parts = [f"coalesce(strlen({columns.column(name)}), 0)" for name in texts]
     for name in ("attributes", "resource_attributes"):
         if columns.find(name) is not None:
             held = columns.column(name)
@@ -214,7 +203,7 @@ BYTES_OF_SPAN = 80
 _COMPUTED = {"start_ns": _start_ns, "end_ns": _end_ns, "size": _size}
 
 
-def _converted(name: str, field: pa.Field) -> str:
+def converted(name: str, field: pa.Field) -> str:
     """Cast a column of the table to the type of the relation."""
     column, kind = quoted(field.name), field.type
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
@@ -242,15 +231,18 @@ def _numbered(column: str, names: Sequence[str], prefix: str) -> str:
 
 def _structs(name: str, column: str, kind: pa.DataType) -> str:
     """Rebuild a list of structs with the fields that events or links have here."""
-    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_struct(kind.value_type):
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_struct(
+        kind.value_type
+    ):
         return f"NULL::{SPAN_COLUMNS[name]}"
     held = {field.name for field in kind.value_type}
-    fields = {
+    spellings: dict[str, dict[str, tuple[str, ...]]] = {
         "events": {"time_ns": ("time_ns", "ts", "tsns", "time_unix_nano", "timestamp"), "name": ("name",),
                    "attributes": ("attributes",)},
         "links": {"trace_id": ("trace_id",), "span_id": ("span_id",), "trace_state": ("trace_state",),
                   "attributes": ("attributes",)},
-    }[name]  # fmt: skip
+    }  # fmt: skip
+    fields = spellings[name]
     found = {field: next((each for each in names if each in held), None) for field, names in fields.items()}
     lists = {each.name for each in kind.value_type if pa.types.is_list(each.type)}
 
@@ -279,160 +271,13 @@ class AutomqFlatShape(CanonicalShape):
     name = "automq_flat"
 
 
-class LakeShape:
-    """The lake's own spans: segments as they are, whose footers tell which column holds which attribute."""
-
-    name = "lake"
-    _NAMES: Mapping[str, str] = {
-        "trace_id": "span_trace_id", "span_id": "span_id", "parent_span_id": "span_parent_span_id",
-        "start_ns": "span_start_ns", "service_name": "service_name", "name": "span_name",
-        "kind": "span_kind", "status_code": "span_status_code", "status_message": "span_status_message",
-        "trace_state": "span_trace_state", "flags": "span_flags", "scope_name": "scope_name",
-        "scope_version": "scope_version", "events": "span_events", "links": "span_links",
-    }  # fmt: skip
-
-    def __init__(self, files: AbstractFileSystem | None = None) -> None:
-        self._files = files
-        """File system of objects that are not on disk."""
-
-    def prepare(self, files: Sequence[str], folder: Path) -> Sequence[str]:  # noqa: ARG002 - as they are
-        return files
-
-    def relation(self, files: Sequence[str], schema: pa.Schema, wanted: Wanted = EVERYTHING) -> str:
-        """Read files with the same columns together; `schema` may be that of any of them."""
-        alike: dict[str, list[str]] = {}
-        maps = bool(wanted.attributes or wanted.columns & {"attributes", "resource_attributes", "size"})
-        for file in files:
-            mapped, held = self._footer(file) if maps else ((), schema)
-            alike.setdefault(self._selected(mapped, held, wanted), []).append(file)
-        return " UNION ALL ".join(f"SELECT {chosen} FROM {parquet(each)}" for chosen, each in alike.items())
-
-    def _footer(self, file: str) -> tuple[tuple[MappedColumn, ...], pa.Schema]:
-        footer = pq.read_metadata(file, filesystem=self._files)
-        return read_label_map(footer.metadata), footer.schema.to_arrow_schema()
-
-    def _selected(self, mapped: Sequence[MappedColumn], schema: pa.Schema, wanted: Wanted) -> str:
-        names = [name for name in SPAN_COLUMNS if name in wanted.columns]
-        chosen = [f"{self._column(name, mapped, schema)} AS {name}" for name in names]
-        chosen += [
-            f"{_lake_attribute(each, mapped, schema)} AS {quoted(each.column)}" for each in wanted.attributes
-        ]
-        return ", ".join(chosen)
-
-    def _column(self, name: str, mapped: Sequence[MappedColumn], schema: pa.Schema) -> str:
-        if name == "end_ns":
-            held = '"span_end_ns"' if "span_end_ns" in schema.names else "NULL"
-            return f'coalesce({held}, "span_start_ns")'
-        if name in {"attributes", "resource_attributes"}:
-            return _lake_map("record" if name == "attributes" else "resource", mapped, schema)
-        if name == "size":
-            texts = ["span_name", *(each.column for each in mapped if each.scope == "record")]
-            return " + ".join(
-                [str(BYTES_OF_SPAN), *(f"coalesce(strlen(CAST({quoted(each)} AS VARCHAR)), 0)" for each in texts)]
-            )
-        if self._NAMES[name] not in schema.names:
-            return f"NULL::{SPAN_COLUMNS[name]}"
-        return _converted(name, schema.field(self._NAMES[name]))
-
-
-RAW_CHUNK_BYTES = 8 << 20
-"""Bytes of records that are decoded together: OTLP messages one behind the other are one message."""
-
-
-class AutomqRawShape(LakeShape):
-    """AutoMQ's Table Topic with `convert.value.type=raw`: OTLP bytes, decoded into files of the lake's shape."""
-
-    name = "automq_raw"
-
-    def __init__(self, files: AbstractFileSystem | None = None) -> None:
-        super().__init__()
-        self._source = files
-        self.rejected = 0
-        """Records that were no OTLP, since the start; each is logged."""
-
-    def prepare(self, files: Sequence[str], folder: Path) -> Sequence[str]:
-        """Decode the files' records into `folder`, which the caller empties when it is done."""
-        folder.mkdir(parents=True, exist_ok=True)
-        chunks = (chunk for file in files for chunk in self._chunks(file))
-        made = [self._write(table, folder) for chunk in chunks for table in self._decoded(chunk)]
-        if made:
-            return made
-        return [self._write(decode_traces(b"", Place(0, 0, 0), DecodeOptions()).table, folder)]
-
-    def _chunks(self, file: str) -> Iterator[RawChunk]:
-        source = pq.ParquetFile(file, filesystem=self._source)
-        if RAW_VALUE not in source.schema_arrow.names:
-            raise ShapeError(f"{file} has no column {RAW_VALUE}, which a raw Table Topic has")
-        chunk = RawChunk(file, [])
-        for batch in source.iter_batches(batch_size=256, columns=[RAW_VALUE]):
-            for value in batch.column(0):
-                record = value.as_py() or b""
-                if chunk.values and chunk.bytes + len(record) > RAW_CHUNK_BYTES:
-                    yield chunk
-                    chunk = RawChunk(file, [])
-                chunk.values.append(record)
-        if chunk.values:
-            yield chunk
-
-    def _decoded(self, chunk: RawChunk) -> Iterator[pa.Table]:
-        try:
-            yield decode_traces(b"".join(chunk.values), Place(0, 0, 0), DecodeOptions()).table
-        except DecodeError:
-            for value in chunk.values:
-                try:
-                    yield decode_traces(value, Place(0, 0, 0), DecodeOptions()).table
-                except DecodeError as error:
-                    self.rejected += 1
-                    log.warning("a record of %s is no OTLP and was left out: %s", chunk.file, error)
-
-    @staticmethod
-    def _write(table: pa.Table, folder: Path) -> str:
-        attributes = [(field.name, attribute_of(field)) for field in table.schema]
-        mapped = [MappedColumn(name, each.scope, each.key, each.kind) for name, each in attributes if each]
-        table = table.drop_columns([CHQ_STREAM]) if CHQ_STREAM in table.column_names else table
-        file = str(folder / f"{uuid4().hex}.parquet")
-        pq.write_table(table.replace_schema_metadata(label_map_metadata(mapped)), file, compression="lz4")
-        return file
-
-
-RAW_VALUE = "_kafka_value"
-
-
-@dataclass(frozen=True, slots=True)
-class RawChunk:
-    file: str
-    values: list[bytes]
-
-    @property
-    def bytes(self) -> int:
-        return sum(map(len, self.values))
-
-
-_LAKE_SCOPES = {Scope.SPAN: "record", Scope.RESOURCE: "resource", Scope.SCOPE: "scope"}
-
-
-def _lake_attribute(attribute: Attribute, mapped: Collection[MappedColumn], schema: pa.Schema) -> str:
-    scope = _LAKE_SCOPES[attribute.scope]
-    held = [each.column for each in mapped if (each.scope, each.key) == (scope, attribute.key)]
-    found = [f"CAST({quoted(each)} AS VARCHAR)" for each in held]
-    if OVERFLOW_COLUMNS[scope] in schema.names:
-        found.append(f"{quoted(OVERFLOW_COLUMNS[scope])}[{text(attribute.key)}]")
-    if scope == "resource" and attribute.key == "service.name" and not found:
-        found.append("nullif(service_name, 'unknown_service')")
-    return f"coalesce({', '.join(found)})" if found else "NULL::VARCHAR"
-
-
-def _lake_map(scope: str, mapped: Collection[MappedColumn], schema: pa.Schema) -> str:
-    """Build the map of a scope from its columns and the overflow map."""
-    pairs = ", ".join(
-        f"{{'k': {text(each.key)}, 'v': CAST({quoted(each.column)} AS VARCHAR)}}"
-        for each in mapped
-        if each.scope == scope
-    )
-    flat = f"map_from_entries(list_filter([{pairs}], lambda p: p.v IS NOT NULL))" if pairs else f"MAP {{}}::{_MAP}"
-    if OVERFLOW_COLUMNS[scope] not in schema.names:
-        return flat
-    return f"map_concat({flat}, coalesce({quoted(OVERFLOW_COLUMNS[scope])}, MAP {{}}::{_MAP}))"
+def schema_of(files: Sequence[str], source: AbstractFileSystem | None = None) -> pa.Schema:
+    """Return the columns that files have together; of those that differ in type, the first."""
+    fields: dict[str, pa.Field] = {}
+    for file in files:
+        for field in pq.read_schema(file, filesystem=source):
+            fields.setdefault(field.name, field)
+    return pa.schema(list(fields.values()))
 
 
 def parquet(files: Sequence[str]) -> str:

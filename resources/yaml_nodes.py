@@ -10,6 +10,7 @@ numbers or booleans, which stay as they are written; `null` is the same as nothi
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -281,6 +282,7 @@ class Fields:
     def __init__(self, reading: Reading, node: Node) -> None:
         self._reading = reading
         self.line = node.line
+        self.column = node.column
         self.values: dict[str, tuple[Node, Node]] = {}
 
     def __contains__(self, name: str) -> bool:
@@ -312,6 +314,38 @@ class Fields:
             pass  # digits that its base does not have
         self._reading.fault_at(node, f"cannot unmarshal {node.shown()} into int")
         return 0
+
+    def flag(self, name: str) -> bool:
+        """Read `true` or `false`; False without either."""
+        if name not in self:
+            return False
+        node = self.values[name][1]
+        if node.tag != "!!bool":
+            self._reading.fault_at(node, f"cannot unmarshal {node.shown()} into bool")
+        return node.value.lower() == "true"
+
+    def decimal(self, name: str) -> float:
+        """Read a finite number; 0 without one."""
+        if name not in self:
+            return 0.0
+        node = self.values[name][1]
+        if node.tag in {"!!int", "!!float"}:
+            try:
+                number = float(_integer(node.value) if node.tag == "!!int" else node.value.replace("_", ""))
+            except (ValueError, OverflowError):
+                number = math.nan  # digits that its base does not have, `.inf`
+            if math.isfinite(number):
+                return number
+        self._reading.fault_at(node, f"cannot unmarshal {node.shown()} into float64")
+        return 0.0
+
+    def node(self, name: str) -> Node:
+        """Return the value, or a null at the place of the mapping."""
+        return self.values[name][1] if name in self.values else Node("!!null", self.line, column=self.column)
+
+    def fault(self, name: str, message: str) -> None:
+        """Record a fault at a value, or at the mapping."""
+        self._reading.fault_at(self.node(name), message)
 
     def duration_ms(self, name: str) -> int | None:
         """Read a duration such as `1m30s`; None without one."""

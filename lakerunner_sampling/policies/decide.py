@@ -10,7 +10,6 @@ did before 0.140 or so: a policy with `invert_match` that speaks against a trace
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +21,6 @@ from lakerunner_sampling.policies.dynamic import DynamicState
 from lakerunner_sampling.policies.hashing import ALWAYS, NEVER, threshold_of
 from lakerunner_sampling.policies.limits import budget_of, elapsed_s
 from lakerunner_sampling.policies.model import (
-    BASE,
     BYTES,
     DECISIONS,
     RV,
@@ -47,7 +45,6 @@ from lakerunner_sampling.policies.model import (
     SpanCount,
 )
 from lakerunner_sampling.policies.votes import (
-    Batch,
     Budgets,
     Chance,
     Float64s,
@@ -80,7 +77,9 @@ class PolicySet:
                 f"the policies draw lots in {found} combinations, more than {MOST_CELLS}, so that their "
                 "probability cannot be computed; give `probabilistic` policies the same hash_salt"
             )
-        wrapped = [each.name for each in self._all() if isinstance(each.rule, Not) and each.rule.part.inverted]
+        wrapped = [
+            each.name for each in self._all() if isinstance(each.rule, Not) and each.rule.part.inverted
+        ]
         if self.inverted_decisions and wrapped:
             raise PolicyError(
                 f"policy {wrapped[0]}: `not` around a policy with invert_match has no effect under "
@@ -124,6 +123,11 @@ class PolicySet:
         rows = pa.array(outcome.keep)
         probability = 1 - batch.sampled_before / NEVER
         return alone._table(traces, outcome, probability).filter(rows)
+
+    def early_condition(self) -> str | None:
+        """Return the SQL, over partials of one trace, of being kept early; None if no policy can."""
+        names = self._compiled[1]
+        return " OR ".join(_early_sql(each, names) for each in self.early) or None
 
     @cached_property
     def early(self) -> tuple[Policy, ...]:
@@ -186,7 +190,7 @@ class PolicySet:
                     found[policy.path] = (budget, burst)
                 case Composite(most, parts, allocations):
                     for part, share in zip(parts, allocations, strict=True):
-                        path = f"{policy.path}/{part.name}#share"
+                        path = f"{part.path}#share"
                         allowed = min(share, most)
                         left = memory.tokens.get(path, 0.0) if not elapsed else 0.0
                         fresh = allowed * max(elapsed, 1.0) if elapsed or memory.at_ns is None else left
@@ -207,8 +211,8 @@ class PolicySet:
                 by_key = [threshold_of(1 / state.rate(key, policy.rule.settings)) for key in known]
                 codes = keys.indices.to_numpy()
                 thresholds[policy.path] = np.array(by_key, np.int64)[codes]
-                counts = Counter(dict(zip(known, np.bincount(codes, minlength=len(known)).tolist(), strict=True)))
-                state.count(counts, policy.rule.settings, moment.watermark_ns)
+                seen = np.bincount(codes, minlength=len(known)).tolist()
+                state.count(dict(zip(known, seen, strict=True)), policy.rule.settings, moment.watermark_ns)
                 learned[policy.path] = state.to_json()
         return thresholds, learned
 
@@ -284,13 +288,14 @@ class PolicySet:
         names = pa.array([NO_POLICY, *(each.name for each in self.policies)])
         kept = [f"kept by {each.type} policy {each.name}" for each in self.policies]
         dropped = [f"dropped by policy {each.name}" for each in self.policies]
+        reasons = pa.array([NO_MATCH, *kept, *dropped])
         codes = np.where(outcome.by < 0, 0, outcome.by + 1 + outcome.dropped * len(self.policies))
         threshold = np.array(NEVER - np.rint(probability * NEVER), np.int64)
         columns = [
             traces.column("trace_id").cast(pa.binary()),
             pa.array(outcome.keep),
             pa.DictionaryArray.from_arrays(pa.array(outcome.by + 1, pa.int32()), names),
-            pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array([NO_MATCH, *kept, *dropped])),
+            pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), reasons),
             pa.array(probability),
             pa.array(np.clip(threshold, ALWAYS, NEVER)),
         ]
@@ -335,4 +340,14 @@ def _is_monotone(policy: Policy) -> bool:
     return False
 
 
-BASE_NAMES = ("trace_id", *(each.name for each in BASE))
+def _early_sql(policy: Policy, names: dict[str, tuple[str, ...]]) -> str:
+    match policy.rule:
+        case Flag():
+            return f"bool_or({names[policy.path][0]})"
+        case Latency(above):
+            return f"(max(last_ns) - min(first_ns)) // 1000000 > {above}"
+        case SpanCount(least):
+            return f"sum(span_count) >= {least}"
+        case And(parts):
+            return f"({' AND '.join(_early_sql(part, names) for part in parts)})"
+    return "true"

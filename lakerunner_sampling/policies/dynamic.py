@@ -1,6 +1,6 @@
 """Dynamic samplers learn a rate for each key of traces, as Refinery's do with an exponential moving average.
 
-    12,000 × "GET /", 30 × "POST /pay", goal 1 in 10   →   1 in 18 of the first, each of the second
+    12,000 times "GET /", 30 times "POST /pay", goal 1 in 10   →   1 in 18 of the first, each of the second
 
 Counts of an interval enter the moving average; each key gets a share of the goal in proportion to the
 logarithm of its average. Rates change between batches only.

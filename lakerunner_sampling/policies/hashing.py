@@ -26,6 +26,8 @@ _OFFSET, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
 _ID_BYTES = 16
 _DIGITS = 14
 _TH = re.compile(r"(?:^|;)th:([0-9a-f]{1,14})(?=;|$)")
+
+
 def id_bytes(trace_ids: pa.ChunkedArray) -> npt.NDArray[np.uint8]:
     """Return ids of 16 bytes as rows."""
     fixed = trace_ids.cast(pa.binary(_ID_BYTES)).combine_chunks()

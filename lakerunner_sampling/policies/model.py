@@ -47,7 +47,7 @@ class AggregateColumn:
 BASE = (
     AggregateColumn("span_count", "count(*)", "sum", "BIGINT"),
     AggregateColumn("first_ns", "min(start_ns)", "min", "BIGINT"),
-    AggregateColumn("last_ns", "max(end_ns)", "max", "BIGINT"),
+    AggregateColumn("last_ns", "max(greatest(start_ns, end_ns))", "max", "BIGINT"),
     AggregateColumn("roots", "count(*) FILTER (parent_span_id IS NULL)", "sum", "BIGINT"),
 )
 """Columns of every trace, beside `trace_id`, `bytes`, `first_seq` and `last_seq`."""

@@ -130,7 +130,8 @@ class Voting:
                 return self._latency(above, up_to)
             case SpanCount(least, most):
                 spans = self.batch.columns["span_count"]
-                return (spans >= least) & ((spans <= most) if most else True)
+                within: Flags = (spans >= least) & ((spans <= most) if most else True)
+                return within
             case Probabilistic(salt, percentage):
                 return self._probabilistic(salt, percentage)
             case Budget(unit):
@@ -144,13 +145,14 @@ class Voting:
             case Not(part):
                 return ~self.vote(part, active)
             case Composite():
-                return self._composite(policy, policy.rule, active)
+                return self._composite(policy.rule, active)
         raise TypeError(policy.rule)
 
     def _latency(self, above: int, up_to: int) -> Flags:
         columns = self.batch.columns
         took = (columns["last_ns"] - columns["first_ns"]) // MILLISECOND
-        return (took > above) & ((took <= up_to) if up_to else True)
+        found: Flags = (took > above) & ((took <= up_to) if up_to else True)
+        return found
 
     def _probabilistic(self, salt: str, percentage: float) -> Flags:
         by_hash: Flags = self.chance.hashes[salt] <= np.uint64(hash_limit(percentage))
@@ -174,12 +176,12 @@ class Voting:
             kept &= self.vote(part, active & kept)
         return kept
 
-    def _composite(self, policy: Policy, rule: Composite, active: Flags) -> Flags:
+    def _composite(self, rule: Composite, active: Flags) -> Flags:
         kept = np.zeros(len(self.batch), np.bool_)
         left = np.ones(len(self.batch), np.bool_)
         for part in rule.parts:
             matches = left & self.vote(part, active & left)
-            path = f"{policy.path}/{part.name}#share"
+            path = f"{part.path}#share"
             kept |= matches & self._within(path, self.batch.cost("spans"), active & matches)
             left &= ~matches
         return kept
@@ -269,7 +271,7 @@ def _ladder(limits: set[int]) -> Iterator[tuple[int, float]]:
 
 
 def arrays_of(traces: pa.Table, names: dict[str, tuple[str, ...]]) -> Batch:
-    """Turn the aggregates of a batch into arrays; randomness and thresholds that are absent become -1 and 0."""
+    """Turn the aggregates of a batch into arrays; what tracestate lacks becomes -1 and 0."""
     columns: dict[str, np.ndarray] = {}
     for field_ in traces.schema:
         column = traces.column(field_.name)
