@@ -10,7 +10,7 @@ did before 0.140 or so: a policy with `invert_match` that speaks against a trace
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -104,10 +104,10 @@ class PolicySet:
 
     def decide(self, traces: pa.Table, moment: DecisionMoment, memory: LimiterMemory) -> Decisions:
         """Decide every trace of a batch; the same traces and memory give the same decisions."""
-        batch = arrays_of(traces, self._compiled[1])
+        batch, chance = self._drawn(traces, self._salts)
         rates, learned = self._rates(traces, moment, memory)
         budgets = self._budgets(moment, memory)
-        voting = Voting(batch, Chance.real(batch, self._salts), budgets, rates)
+        voting = Voting(batch, chance, budgets, rates)
         outcome = self._outcome(voting)
         table = self._table(traces, outcome, self._probability(voting))
         return Decisions(table, self._remember(memory, moment, budgets, learned))
@@ -116,13 +116,20 @@ class PolicySet:
         """Return the decisions, all of them to keep, that later spans cannot change."""
         if not self.early or not traces.num_rows:
             return DECISIONS.empty_table()
-        batch = arrays_of(traces, self._compiled[1])
-        voting = Voting(batch, Chance.real(batch, set()), Budgets({}), {})
+        batch, chance = self._drawn(traces, set())
+        voting = Voting(batch, chance, Budgets({}), {})
         alone = PolicySet(self.early, True, self.uses_tracestate)
         outcome = alone._outcome(voting)
         rows = pa.array(outcome.keep)
         probability = 1 - batch.sampled_before / NEVER
         return alone._table(traces, outcome, probability).filter(rows)
+
+    def _drawn(self, traces: pa.Table, salts: set[str]) -> tuple[Batch, Chance]:
+        """Return the batch and its lots; a threshold that the trace's lot contradicts does not count."""
+        batch = arrays_of(traces, self._compiled[1])
+        chance = Chance.real(batch, salts)
+        passed = chance.randomness >= batch.sampled_before
+        return replace(batch, sampled_before=np.where(passed, batch.sampled_before, ALWAYS)), chance
 
     def early_condition(self) -> str | None:
         """Return the SQL, over partials of one trace, of being kept early; None if no policy can."""
