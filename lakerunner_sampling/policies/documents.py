@@ -105,7 +105,11 @@ def find_section(reading: Reading, root: Node) -> Node:
     fields = reading.fields(root, "the configuration", ("tail_sampling", *_SECTIONS))
     if "tail_sampling" in fields:
         return fields.node("tail_sampling")
-    processors = fields.node("processors")
+    return find_processor(reading, fields.node("processors"))
+
+
+def find_processor(reading: Reading, processors: Node) -> Node:
+    """Find the one processor `tail_sampling`, or `tail_sampling/NAME`, among others."""
     found = [(key, value) for key, value in processors.pairs if key.value.split("/")[0] == "tail_sampling"]
     if len(found) != 1:
         reading.fault_at(processors, f"expected one processor tail_sampling, found {len(found)}")
