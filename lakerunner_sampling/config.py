@@ -12,30 +12,44 @@ collector. Unknown keys are faults with line and column.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from fsspec.spec import AbstractFileSystem
 
 from lakerunner_sampling.lake_shapes import AutomqRawShape, LakeShape
 from lakerunner_sampling.policies.documents import (
     MAX_BYTES,
     PolicyDocument,
     PolicyFileError,
+    expand,
     find_processor,
     go_duration,
+    only_document,
     read_list,
     read_section,
 )
 from lakerunner_sampling.policies.model import PolicyError
-from lakerunner_sampling.shapes import AutomqFlatShape, CanonicalShape
+from lakerunner_sampling.shapes import AutomqFlatShape, CanonicalShape, SpanShape
 from resources.yaml_nodes import Fault, Fields, Node, Reading, YamlError, compose
 
-SHAPES = {each.name: each for each in (CanonicalShape, AutomqFlatShape, AutomqRawShape, LakeShape)}
+SHAPES: Mapping[str, Callable[[AbstractFileSystem | None], SpanShape]] = {
+    CanonicalShape.name: lambda _: CanonicalShape(),
+    AutomqFlatShape.name: lambda _: AutomqFlatShape(),
+    AutomqRawShape.name: AutomqRawShape,
+    LakeShape.name: LakeShape,
+}
 CATALOGS = ("rest", "sql", "glue", "hive", "unity")
 DESTINATIONS = ("datadog", "otlp_http", "otlp_grpc", "file")
 _KEYS = ("storage", "app", "redis", "export", "policies", "tail_sampling", "processors")
-_REFERENCE = re.compile(r"\$\$|\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{[^}]*\}?")
+
+_PROPERTIES = {
+    "uri": "catalog_uri", "warehouse": "warehouse", "token": "token", "s3.endpoint": "s3_endpoint",
+    "s3.access-key-id": "s3_access_key_id", "s3.secret-access-key": "s3_secret_access_key",
+    "s3.region": "s3_region",
+}  # fmt: skip
+"""Keys of the file by pyiceberg's property."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +114,11 @@ class SamplerConfig:
     policies: PolicyDocument
 
 
+def make_shape(name: str, source: AbstractFileSystem | None = None) -> SpanShape:
+    """Make a shape; `source` opens files that are not on disk."""
+    return SHAPES[name](source)
+
+
 def read_config_file(path: Path, environment: Mapping[str, str]) -> SamplerConfig:
     """Read the configuration, or raise with the places of its faults."""
     try:
@@ -116,11 +135,9 @@ def read_config(text: bytes, environment: Mapping[str, str], file: str = "config
         raise PolicyFileError(file, [Fault(1, f"longer than {MAX_BYTES >> 20} MiB", 1)])
     reading = Reading(go_duration)
     try:
-        documents = compose(text)
-        if len(documents) != 1:
-            raise YamlError(1, f"expected one document, found {len(documents)}", 1)
-        expand(reading, documents[0], environment)
-        found = _config(reading, documents[0])
+        root = only_document(reading, compose(text))
+        expand(reading, root, environment)
+        found = _config(reading, root)
     except YamlError as error:
         raise PolicyFileError(file, [error.fault]) from error
     if reading.faults:
@@ -128,43 +145,10 @@ def read_config(text: bytes, environment: Mapping[str, str], file: str = "config
     return found
 
 
-def expand(reading: Reading, root: Node, environment: Mapping[str, str]) -> None:
-    """Replace references to the environment in all values."""
-    seen: set[int] = set()
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        waiting += [*node.items, *(value for _, value in node.pairs)]
-        if node.is_scalar and "$" in node.value:
-            _expand_one(reading, node, environment)
-
-
-def _expand_one(reading: Reading, node: Node, environment: Mapping[str, str]) -> None:
-    def value(match: re.Match[str]) -> str:
-        if match[0] == "$$":
-            return "$"
-        if match[1] is None:
-            reading.fault_at(node, f"{match[0]} is no reference: write ${{NAME}}, or $$ for a dollar sign")
-            return ""
-        if match[1] not in environment and match[2] is None:
-            reading.fault_at(node, f"the environment has no {match[1]}: set it, or write ${{{match[1]}:-…}}")
-        return environment.get(match[1], match[2] or "")
-
-    is_whole = _REFERENCE.fullmatch(node.value) is not None
-    node.value = _REFERENCE.sub(value, node.value)
-    if is_whole and re.fullmatch(r"-?[0-9]+", node.value):
-        node.tag = "!!int"
-    elif is_whole and node.value in {"true", "false"}:
-        node.tag = "!!bool"
-
-
 def _config(reading: Reading, root: Node) -> SamplerConfig:
     fields = reading.fields(root, "the configuration", _KEYS)
-    kind, table = _storage(reading, reading.fields(
-        fields.node("storage"), "storage", ("storage_type", "type", "iceberg", "catalog", "table")))  # fmt: skip
+    keys = ("storage_type", "type", "iceberg", "catalog", "table")
+    kind, table = _storage(reading, reading.fields(fields.node("storage"), "storage", keys))
     policies = _policies(reading, fields)
     app = _app(reading, fields.node("app"), policies)
     redis = reading.fields(fields.node("redis"), "redis", ("url", "trace_ttl_secs"))
@@ -226,16 +210,21 @@ def _storage(reading: Reading, fields: Fields) -> tuple[str, TableConfig]:
         fields.fault("storage_type", f"storage_type {kind!r}: expected iceberg or memory")
     if "catalog" in fields or "table" in fields:
         return kind, _catalog(reading, fields)
-    keys = ("catalog_uri", "warehouse", "namespace", "table_name", "shape", "catalog_type", "token", "properties",
-            "s3_endpoint", "s3_access_key_id", "s3_secret_access_key", "s3_region", "s3_path_style")  # fmt: skip
+    keys = (
+        "namespace",
+        "table_name",
+        "shape",
+        "catalog_type",
+        "s3_path_style",
+        "properties",
+        *_PROPERTIES.values(),
+    )
     iceberg = reading.fields(fields.node("iceberg"), "iceberg", keys)
     catalog = iceberg.text("catalog_type") or ("rest" if "catalog_uri" in iceberg else "sql")
     if catalog not in CATALOGS:
         iceberg.fault("catalog_type", f"catalog_type {catalog!r}: expected one of {', '.join(CATALOGS)}")
     properties = {"type": catalog}
-    for name, key in (("uri", "catalog_uri"), ("warehouse", "warehouse"), ("token", "token"),
-                      ("s3.endpoint", "s3_endpoint"), ("s3.access-key-id", "s3_access_key_id"),
-                      ("s3.secret-access-key", "s3_secret_access_key"), ("s3.region", "s3_region")):  # fmt: skip
+    for name, key in _PROPERTIES.items():
         if key in iceberg:
             properties[name] = iceberg.text(key)
     if "s3_path_style" in iceberg:
@@ -246,11 +235,8 @@ def _storage(reading: Reading, fields: Fields) -> tuple[str, TableConfig]:
 
 def _catalog(reading: Reading, fields: Fields) -> TableConfig:
     """Read the form with `catalog` and `table`, which Databricks' Unity Catalog needs."""
-    catalog = reading.fields(
-        fields.node("catalog"),
-        "catalog",
-        ("type", "uri", "workspace_url", "catalog_name", "token", "properties"),
-    )
+    keys = ("type", "uri", "workspace_url", "catalog_name", "token", "properties")
+    catalog = reading.fields(fields.node("catalog"), "catalog", keys)
     kind = catalog.text("type")
     if kind not in CATALOGS:
         catalog.fault("type", f"type {kind!r}: expected one of {', '.join(CATALOGS)}")

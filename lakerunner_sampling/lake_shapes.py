@@ -28,8 +28,10 @@ from lakerunner_sampling.shapes import (
     MAP,
     SPAN_COLUMNS,
     Attribute,
+    CanonicalShape,
     Scope,
     ShapeError,
+    SpanShape,
     Wanted,
     converted,
     parquet,
@@ -169,6 +171,13 @@ RAW_VALUE = "_kafka_value"
 class RawChunk:
     file: str
     values: list[bytes]
+
+
+def shape_of(schema: pa.Schema, source: AbstractFileSystem | None = None) -> SpanShape:
+    """Tell the shape of files by their columns."""
+    if "span_trace_id" in schema.names:
+        return LakeShape(source)
+    return AutomqRawShape(source) if RAW_VALUE in schema.names else CanonicalShape()
 
 
 _LAKE_SCOPES = {Scope.SPAN: "record", Scope.RESOURCE: "resource", Scope.SCOPE: "scope"}

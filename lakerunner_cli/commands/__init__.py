@@ -17,6 +17,7 @@ COMMANDS = (
     "ingest",
     "rules",
     "tables",
+    "sampler",
     "backfill",
     "admin",
     "sweep",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +46,7 @@ from lakerunner_sampling.policies.model import (
     SpanCount,
 )
 from lakerunner_sampling.policies.votes import (
+    Batch,
     Budgets,
     Chance,
     Float64s,
@@ -111,6 +113,18 @@ class PolicySet:
         outcome = self._outcome(voting)
         table = self._table(traces, outcome, self._probability(voting))
         return Decisions(table, self._remember(memory, moment, budgets, learned))
+
+    def votes(self, traces: pa.Table, moment: DecisionMoment, memory: LimiterMemory) -> list[dict[str, Any]]:
+        """Return how every policy, and every part of one, votes on the first of some traces."""
+        batch, chance = self._drawn(traces, self._salts)
+        rates, _ = self._rates(traces, moment, memory)
+        voting = Voting(batch, chance, self._budgets(moment, memory), rates)
+        everything = np.ones(len(batch), np.bool_)
+        return [
+            {"name": each.name, "type": each.type, "depth": each.path.count("/"),
+             "keeps": bool(voting.vote(each, everything)[0])}
+            for each in self._all()
+        ]  # fmt: skip
 
     def decide_early(self, traces: pa.Table) -> pa.Table:
         """Return the decisions, all of them to keep, that later spans cannot change."""

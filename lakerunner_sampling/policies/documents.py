@@ -11,7 +11,7 @@ nobody knows are faults with line and column; options of the collector's memory 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -61,24 +61,28 @@ class PolicyDocument:
         return PolicySet(self.policies, self.first_match, uses_tracestate, inverted_decisions)
 
 
-def read_policy_file(path: Path) -> PolicyDocument:
+def read_policy_file(path: Path, environment: Mapping[str, str] | None = None) -> PolicyDocument:
     """Read a policy file, or raise with the places of its faults."""
     try:
         with path.open("rb") as opened:
             text = opened.read(MAX_BYTES + 1)
     except OSError as error:
         raise PolicyError(f"{path}: {error.strerror}; name a file with policies") from error
-    return read_policies(text, str(path))
+    return read_policies(text, str(path), environment)
 
 
-def read_policies(text: bytes, file: str = "policies") -> PolicyDocument:
-    """Read a document of policies alone."""
+def read_policies(
+    text: bytes, file: str = "policies", environment: Mapping[str, str] | None = None
+) -> PolicyDocument:
+    """Read a document of policies alone; `${NAME}` stays as it is without an environment."""
     if len(text) > MAX_BYTES:
         raise PolicyFileError(file, [Fault(1, f"longer than {MAX_BYTES >> 20} MiB", 1)])
     try:
-        documents = compose(text)
         reading = Reading(go_duration)
-        found = _document(reading, documents)
+        root = only_document(reading, compose(text))
+        if environment is not None:
+            expand(reading, root, environment)
+        found = _document(reading, root)
     except YamlError as error:
         raise PolicyFileError(file, [error.fault]) from error
     if reading.faults:
@@ -86,12 +90,15 @@ def read_policies(text: bytes, file: str = "policies") -> PolicyDocument:
     return found
 
 
-def _document(reading: Reading, documents: list[Node]) -> PolicyDocument:
-    if len(documents) != 1:
-        place = documents[1] if documents else Node("!!null", 1, column=1)
-        reading.fault_at(place, f"expected one document, found {len(documents)}")
-        return PolicyDocument(())
-    root = documents[0]
+def only_document(reading: Reading, documents: list[Node]) -> Node:
+    if len(documents) == 1:
+        return documents[0]
+    place = documents[1] if documents else Node("!!null", 1, column=1)
+    reading.fault_at(place, f"expected one document, found {len(documents)}")
+    return Node("!!map", place.line, column=place.column)
+
+
+def _document(reading: Reading, root: Node) -> PolicyDocument:
     if root.tag == "!!seq":
         return PolicyDocument(read_list(reading, root))
     keys = {key.value for key, _ in root.pairs}
@@ -221,6 +228,42 @@ class _Reader:
         equal = most / max(len(parts), 1)
         shares = [percents[name] / 100 * most if percents.get(name, 0) > 0 else equal for name in names]
         return Composite(most, parts, tuple(int(share) for share in shares))
+
+
+def expand(reading: Reading, root: Node, environment: Mapping[str, str]) -> None:
+    """Replace references to the environment in all values."""
+    seen: set[int] = set()
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        waiting += [*node.items, *(value for _, value in node.pairs)]
+        if node.is_scalar and "$" in node.value:
+            _expand_one(reading, node, environment)
+
+
+def _expand_one(reading: Reading, node: Node, environment: Mapping[str, str]) -> None:
+    def value(match: re.Match[str]) -> str:
+        if match[0] == "$$":
+            return "$"
+        if match[1] is None:
+            reading.fault_at(node, f"{match[0]} is no reference: write ${{NAME}}, or $$ for a dollar sign")
+            return ""
+        if match[1] not in environment and match[2] is None:
+            reading.fault_at(node, f"the environment has no {match[1]}: set it, or write ${{{match[1]}:-…}}")
+        return environment.get(match[1], match[2] or "")
+
+    is_whole = _REFERENCE.fullmatch(node.value) is not None
+    node.value = _REFERENCE.sub(value, node.value)
+    if is_whole and re.fullmatch(r"-?[0-9]+", node.value):
+        node.tag = "!!int"
+    elif is_whole and node.value in {"true", "false"}:
+        node.tag = "!!bool"
+
+
+_REFERENCE = re.compile(r"\$\$|\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{[^}]*\}?")
 
 
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
