@@ -22,6 +22,7 @@ from lakerunner_cli.command import CommandError
 from lakerunner_cli.progress import Progress
 from lakerunner_cli.query_output import bar, sparkline
 from lakerunner_query.api.shared.times import moment_ns
+from lakerunner_query.errors import InvalidRequestError
 from lakerunner_sampling.aggregate import StateLimits
 from lakerunner_sampling.backtest import BUCKETS, Report, Spans, Verdict, backtest, one_trace
 from lakerunner_sampling.config import AppConfig, SamplerConfig, make_shape, read_config_file
@@ -160,7 +161,7 @@ def _source(args: Namespace, config: SamplerConfig | None) -> Iterator[tuple[Spa
 def _moment(text: str, now: int) -> int:
     try:
         return moment_ns(text, now)
-    except ValueError as error:
+    except InvalidRequestError as error:
         raise CommandError(str(error)) from error
 
 
