@@ -43,7 +43,11 @@ def _number(text: str | None) -> float:
 
 
 def randomness(trace: Trace) -> int:
-    found = [int(each[1], 16) for span in trace if (each := re.search(r"ot=(?:[^,]*;)?rv:([0-9a-f]{14})", span.state))]
+    found = [
+        int(each[1], 16)
+        for span in trace
+        if (each := re.search(r"ot=(?:[^,]*;)?rv:([0-9a-f]{14})", span.state))
+    ]
     return max(found) if found else int.from_bytes(trace[0].trace_id[8:], "big") % WORD
 
 
@@ -102,7 +106,9 @@ class Oracle:
             kept = {key: trace for key, trace in kept.items() if votes[key]}
         return {key: key in kept for key in traces}
 
-    def _limited(self, policy: dict[str, Any], given: dict[str, Any], traces: dict[bytes, Trace]) -> dict[bytes, bool]:
+    def _limited(
+        self, policy: dict[str, Any], given: dict[str, Any], traces: dict[bytes, Trace]
+    ) -> dict[bytes, bool]:
         rate = given["spans_per_second"]
         burst = given.get("burst_capacity") or 2 * rate
         have = self.tokens.get(id(policy))
@@ -128,7 +134,9 @@ class Oracle:
 
 def within(traces: dict[bytes, Trace], budget: int, burst: int) -> tuple[dict[bytes, bool], int]:
     """Spend a budget on spans from the greatest randomness down; one that does not fit ends it."""
-    order = sorted((key for key in traces if len(traces[key]) <= burst), key=lambda key: -randomness(traces[key]))
+    order = sorted(
+        (key for key in traces if len(traces[key]) <= burst), key=lambda key: -randomness(traces[key])
+    )
     kept, spent = dict.fromkeys(traces, False), 0
     for key in order:
         if spent + len(traces[key]) > budget:
@@ -174,7 +182,9 @@ def _matches(given: dict[str, Any], value: str, of_span: bool) -> bool:
 
 def _latency(given: dict[str, Any], trace: Trace) -> bool:
     took = max(max(s.end, s.start) for s in trace) - min(s.start for s in trace)
-    return took > given["threshold_ms"] and (not given.get("upper_threshold_ms") or took <= given["upper_threshold_ms"])
+    return took > given["threshold_ms"] and (
+        not given.get("upper_threshold_ms") or took <= given["upper_threshold_ms"]
+    )
 
 
 def _ottl(given: dict[str, Any], trace: Trace) -> bool:
@@ -188,15 +198,19 @@ def _ottl(given: dict[str, Any], trace: Trace) -> bool:
 LEAVES: dict[str, Callable[[dict[str, Any], Trace], bool]] = {
     "always_sample": lambda given, trace: True,
     "latency": _latency,
-    "span_count": lambda given, trace: given.get("min_spans", 0) <= len(trace)
-    and (not given.get("max_spans") or len(trace) <= given["max_spans"]),
+    "span_count": lambda given, trace: (
+        given.get("min_spans", 0) <= len(trace)
+        and (not given.get("max_spans") or len(trace) <= given["max_spans"])
+    ),
     "span_duration": lambda given, trace: any(s.end - s.start > given["threshold_ms"] for s in trace),
     "status_code": lambda given, trace: any(
         ["UNSET", "OK", "ERROR"][span.status] in given["status_codes"] for span in trace
     ),
     "numeric_attribute": _attribute(_in_range),
     "string_attribute": _attribute(_matches),
-    "boolean_attribute": _attribute(lambda given, value, of_span: value == ("true" if given["value"] else "false")),
+    "boolean_attribute": _attribute(
+        lambda given, value, of_span: value == ("true" if given["value"] else "false")
+    ),
     "trace_state": lambda given, trace: any(
         each.strip() in {f"{given['key']}={value}" for value in given["values"]}
         for span in trace

@@ -110,7 +110,9 @@ def random_spans(seed: int, traces: int = 40) -> list[Span]:
     for number in range(traces):
         trace = seed * 1000 + number
         start = rng.randrange(0, 400_000)
-        state = rng.choice(["", "", "a=b,ot=th:8", "k=v1", "k=v2, x=y", f"ot=rv:{rng.getrandbits(56):014x};th:4"])
+        state = rng.choice(
+            ["", "", "a=b,ot=th:8", "k=v1", "k=v2, x=y", f"ot=rv:{rng.getrandbits(56):014x};th:4"]
+        )
         for place in range(1, rng.choice([2, 3, 6, 12])):
             begin = start + rng.randrange(0, 2000)
             found.append(Span(

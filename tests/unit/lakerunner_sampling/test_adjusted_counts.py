@@ -68,7 +68,9 @@ def traces(policies: PolicySet, rng: np.random.Generator, tracestate: str) -> pa
     spans = rng.integers(1, 20, rows)
     randomness = np.frombuffer(ids, np.uint8).reshape(rows, 16)[:, 8:].copy().view(">u8").ravel()
     randomness = (randomness & np.uint64(NEVER - 1)).astype(np.int64)
-    before = np.where(rng.random(rows) < 0.5, threshold_of(0.25), -1) if tracestate == "th" else np.full(rows, -1)
+    before = (
+        np.where(rng.random(rows) < 0.5, threshold_of(0.25), -1) if tracestate == "th" else np.full(rows, -1)
+    )
     names = rng.choice(["GET /", "POST /pay", "rare"], rows, p=[0.8, 0.19, 0.01])
     columns = {
         "trace_id": pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), rows, [None, pa.py_buffer(ids)]),
@@ -117,7 +119,11 @@ def test_weights_of_kept_traces_add_up_to_all_traces(mix: str, tracestate: str) 
 
 def _kept(found: Decisions, batch: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     keep = found.table.column("keep").to_numpy()
-    return keep, found.table.column("probability").to_numpy()[keep], batch.column("span_count").to_numpy()[keep]
+    return (
+        keep,
+        found.table.column("probability").to_numpy()[keep],
+        batch.column("span_count").to_numpy()[keep],
+    )
 
 
 def test_thresholds_and_probabilities_agree() -> None:
