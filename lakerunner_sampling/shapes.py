@@ -206,6 +206,7 @@ _COMPUTED = {"start_ns": _start_ns, "end_ns": _end_ns, "size": _size}
 def converted(name: str, field: pa.Field) -> str:
     """Cast a column of the table to the type of the relation."""
     column, kind = quoted(field.name), field.type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if name in {"trace_id", "span_id", "parent_span_id"}:
         read = f"unhex({column})" if is_text else column

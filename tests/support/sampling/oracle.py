@@ -16,23 +16,29 @@ from tests.support.sampling.spans import Span
 WORD = 1 << 56
 Trace = list[Span]
 CONDITIONS: dict[str, Callable[[Span], bool]] = {
-    'span.attributes["http.status_code"] >= 404': lambda s: _number(s.attributes.get("http.status_code")) >= 404,
-    'span.attributes["route"] == "/pay/1" and status.code == STATUS_CODE_ERROR':
-        lambda s: s.attributes.get("route") == "/pay/1" and s.status == 2,
+    'span.attributes["http.status_code"] >= 404': lambda s: (
+        _number(s.attributes.get("http.status_code")) >= 404
+    ),
+    'span.attributes["route"] == "/pay/1" and status.code == STATUS_CODE_ERROR': lambda s: (
+        s.attributes.get("route") == "/pay/1" and s.status == 2
+    ),
     'attributes["retry"] != "true"': lambda s: s.attributes.get("retry") != "true",
-    'attributes["retry"] == true or resource.attributes["tier"] == nil':
-        lambda s: s.attributes.get("retry") == "true" or "tier" not in s.resource,
-    'IsMatch(span.name, "^POST|SELECT$") and not (span.kind == SPAN_KIND_SERVER)':
-        lambda s: bool(re.search("^POST|SELECT$", s.name)) and s.kind != 2,
+    'attributes["retry"] == true or resource.attributes["tier"] == nil': lambda s: (
+        s.attributes.get("retry") == "true" or "tier" not in s.resource
+    ),
+    'IsMatch(span.name, "^POST|SELECT$") and not (span.kind == SPAN_KIND_SERVER)': lambda s: (
+        bool(re.search("^POST|SELECT$", s.name)) and s.kind != 2
+    ),
     "end_time_unix_nano - start_time_unix_nano > 800000000": lambda s: s.end - s.start > 800,
     "IsRootSpan() and Len(span.status.message) == 4": lambda s: s.parent is None and len(s.message) == 4,
     'HasPrefix(resource.attributes["service.name"], "p")': lambda s: s.service.startswith("p"),
-}  # fmt: skip
+}
 EVENT_CONDITIONS: dict[str, Callable[[str, dict[str, str]], bool]] = {
-    'spanevent.name == "exception" and spanevent.attributes["type"] == "a"':
-        lambda name, held: name == "exception" and held.get("type") == "a",
+    'spanevent.name == "exception" and spanevent.attributes["type"] == "a"': lambda name, held: (
+        name == "exception" and held.get("type") == "a"
+    ),
     'name != "exception"': lambda name, held: name != "exception",
-}  # fmt: skip
+}
 
 
 def _number(text: str | None) -> float:
@@ -79,9 +85,12 @@ class Oracle:
         self.elapsed = 0.0 if self.at is None else max(0, now_ns - self.at) / 1e9
         self.known: dict[int, dict[bytes, bool]] = {}
         dropped = {
-            key for policy in self.policies if policy["type"] == "drop"
-            for key, kept in self.votes(policy, traces).items() if kept
-        }  # fmt: skip
+            key
+            for policy in self.policies
+            if policy["type"] == "drop"
+            for key, kept in self.votes(policy, traces).items()
+            if kept
+        }
         rest = {key: trace for key, trace in traces.items() if key not in dropped}
         voted = [self.votes(policy, rest) for policy in self.policies if policy["type"] != "drop"]
         self.at = max(now_ns, self.at or now_ns)
@@ -236,8 +245,14 @@ def random_policies(rng: random.Random) -> list[dict[str, Any]]:
 
 def _random(rng: random.Random, kind: str, name: str) -> dict[str, Any]:
     if kind == "limited":
-        return {"name": name, "type": "rate_limiting",
-                "rate_limiting": {"spans_per_second": rng.randrange(1, 30), "burst_capacity": rng.randrange(5, 90)}}  # fmt: skip
+        return {
+            "name": name,
+            "type": "rate_limiting",
+            "rate_limiting": {
+                "spans_per_second": rng.randrange(1, 30),
+                "burst_capacity": rng.randrange(5, 90),
+            },
+        }
     if kind == "leaf":
         return _leaf(rng, name)
     if kind == "not":
@@ -245,9 +260,15 @@ def _random(rng: random.Random, kind: str, name: str) -> dict[str, Any]:
     if kind == "composite":
         parts = [_leaf(rng, f"c{number}") for number in range(rng.randrange(1, 4))]
         shares = [{"policy": "c0", "percent": rng.choice([10, 60])}] if rng.random() < 0.7 else []
-        return {"name": name, "type": "composite", "composite": {
-            "max_total_spans_per_second": rng.randrange(10, 200), "composite_sub_policy": parts,
-            "rate_allocation": shares}}  # fmt: skip
+        return {
+            "name": name,
+            "type": "composite",
+            "composite": {
+                "max_total_spans_per_second": rng.randrange(10, 200),
+                "composite_sub_policy": parts,
+                "rate_allocation": shares,
+            },
+        }
     nested = ["leaf", "leaf", "not"] + (["limited"] if kind == "and" else [])
     parts = [_random(rng, rng.choice(nested), f"s{number}") for number in range(rng.randrange(1, 4))]
     return {"name": name, "type": kind, kind: {f"{kind}_sub_policy": parts}}
@@ -261,20 +282,42 @@ def _leaf(rng: random.Random, name: str) -> dict[str, Any]:
         "span_count": {"min_spans": rng.randrange(6), "max_spans": rng.choice([0, 5])},
         "span_duration": {"threshold_ms": rng.choice([1, 500, 2999])},
         "status_code": {"status_codes": rng.sample(["OK", "ERROR", "UNSET"], rng.randrange(1, 3))},
-        "numeric_attribute": {"key": "http.status_code", "min_value": rng.choice([-10, 0, 400]),
-                              "max_value": rng.choice([450, 600]), "invert_match": rng.random() < 0.4},
-        "string_attribute": rng.choice([
-            {"key": "tier", "values": ["gold", "x"], "invert_match": rng.random() < 0.4},
-            {"key": "route", "values": ["^/(health|live)$", "pay"], "enabled_regex_matching": True,
-             "cache_max_size": 5, "invert_match": rng.random() < 0.4}]),
-        "boolean_attribute": {"key": "retry", "value": rng.random() < 0.5, "invert_match": rng.random() < 0.4},
+        "numeric_attribute": {
+            "key": "http.status_code",
+            "min_value": rng.choice([-10, 0, 400]),
+            "max_value": rng.choice([450, 600]),
+            "invert_match": rng.random() < 0.4,
+        },
+        "string_attribute": rng.choice(
+            [
+                {"key": "tier", "values": ["gold", "x"], "invert_match": rng.random() < 0.4},
+                {
+                    "key": "route",
+                    "values": ["^/(health|live)$", "pay"],
+                    "enabled_regex_matching": True,
+                    "cache_max_size": 5,
+                    "invert_match": rng.random() < 0.4,
+                },
+            ]
+        ),
+        "boolean_attribute": {
+            "key": "retry",
+            "value": rng.random() < 0.5,
+            "invert_match": rng.random() < 0.4,
+        },
         "trace_state": {"key": "k", "values": ["v1", "v3"]},
         "trace_flags": {},
-        "probabilistic": {"sampling_percentage": rng.choice([0.5, 20, 50, 99.5]), "hash_salt": rng.choice(["", "s"])},
+        "probabilistic": {
+            "sampling_percentage": rng.choice([0.5, 20, 50, 99.5]),
+            "hash_salt": rng.choice(["", "s"]),
+        },
         "deterministic": {"sample_rate": rng.randrange(1, 5)},
-        "ottl_condition": {"error_mode": "ignore", "span": rng.sample(sorted(CONDITIONS), rng.randrange(1, 3)),
-                           "spanevent": rng.sample(sorted(EVENT_CONDITIONS), rng.randrange(2))},
-    }[kind]  # fmt: skip
+        "ottl_condition": {
+            "error_mode": "ignore",
+            "span": rng.sample(sorted(CONDITIONS), rng.randrange(1, 3)),
+            "spanevent": rng.sample(sorted(EVENT_CONDITIONS), rng.randrange(2)),
+        },
+    }[kind]
     return {"name": name, "type": kind, **({kind: settings} if settings else {})}
 
 

@@ -1,4 +1,4 @@
-"""Spans of tests: made by hand or at random, as rows of Python and as a Parquet file of the canonical table."""
+"""Spans of tests, by hand or at random, as Python values and as files of the canonical table."""
 
 from __future__ import annotations
 
@@ -90,11 +90,13 @@ def table(spans: Sequence[Span]) -> pa.Table:
             "flags": span.flags,
             "attributes": list(span.attributes.items()),
             "resource_attributes": list({"service.name": span.service, **span.resource}.items()),
-            "events": [{"ts": span.start_ns, "name": name, "attributes": list(held.items())}
-                       for name, held in span.events],
+            "events": [
+                {"ts": span.start_ns, "name": name, "attributes": list(held.items())}
+                for name, held in span.events
+            ],
         }
         for span in spans
-    ]  # fmt: skip
+    ]
     return pa.Table.from_pylist(rows, CANONICAL)
 
 
@@ -115,17 +117,35 @@ def random_spans(seed: int, traces: int = 40) -> list[Span]:
         )
         for place in range(1, rng.choice([2, 3, 6, 12])):
             begin = start + rng.randrange(0, 2000)
-            found.append(Span(
-                trace, begin, begin + rng.choice([0, 1, 5, 40, 900, 3000]), place,
-                None if place == 1 else 1, rng.choice([0, 0, 0, 1, 2]), rng.choice(["GET /", "POST /pay", "SELECT"]),
-                rng.randrange(6), rng.choice(["shop", "pay", "db"]), state, rng.choice([0, 0, 1, 256]),
-                rng.choice(["", "boom"]),
-                _some(rng, {"http.status_code": ["200", "404", "503", "5.5", "-7", "x", "007"],
-                            "retry": ["true", "false", "yes"], "route": ["/health", "/live", "/pay/1", ""]}),
-                _some(rng, {"tier": ["gold", "free", "1"], "http.status_code": ["500"]}),
-                [(rng.choice(["exception", "log"]), {"type": rng.choice(["a", "b"])})
-                 for _ in range(rng.choice([0, 0, 1, 2]))],
-            ))  # fmt: skip
+            found.append(
+                Span(
+                    trace,
+                    begin,
+                    begin + rng.choice([0, 1, 5, 40, 900, 3000]),
+                    place,
+                    None if place == 1 else 1,
+                    rng.choice([0, 0, 0, 1, 2]),
+                    rng.choice(["GET /", "POST /pay", "SELECT"]),
+                    rng.randrange(6),
+                    rng.choice(["shop", "pay", "db"]),
+                    state,
+                    rng.choice([0, 0, 1, 256]),
+                    rng.choice(["", "boom"]),
+                    _some(
+                        rng,
+                        {
+                            "http.status_code": ["200", "404", "503", "5.5", "-7", "x", "007"],
+                            "retry": ["true", "false", "yes"],
+                            "route": ["/health", "/live", "/pay/1", ""],
+                        },
+                    ),
+                    _some(rng, {"tier": ["gold", "free", "1"], "http.status_code": ["500"]}),
+                    [
+                        (rng.choice(["exception", "log"]), {"type": rng.choice(["a", "b"])})
+                        for _ in range(rng.choice([0, 0, 1, 2]))
+                    ],
+                )
+            )
     return found
 
 

@@ -20,10 +20,18 @@ ERRORS = {"type": "status_code", "status_code": {"status_codes": ["ERROR"]}}
 TENTH = {"type": "probabilistic", "probabilistic": {"sampling_percentage": 10}}
 SALTED = {"type": "probabilistic", "probabilistic": {"sampling_percentage": 30, "hash_salt": "other"}}
 LIMIT = {"type": "rate_limiting", "rate_limiting": {"spans_per_second": 400}}
-DYNAMIC = {"type": "ema_dynamic", "ema_dynamic": {
-    "goal_sample_rate": 8, "field_list": ["root.name"], "adjustment_interval": "10s"}}  # fmt: skip
-THROUGHPUT = {"type": "ema_throughput", "ema_throughput": {
-    "goal_throughput_per_sec": 30, "field_list": ["root.name"], "adjustment_interval": "10s"}}  # fmt: skip
+DYNAMIC = {
+    "type": "ema_dynamic",
+    "ema_dynamic": {"goal_sample_rate": 8, "field_list": ["root.name"], "adjustment_interval": "10s"},
+}
+THROUGHPUT = {
+    "type": "ema_throughput",
+    "ema_throughput": {
+        "goal_throughput_per_sec": 30,
+        "field_list": ["root.name"],
+        "adjustment_interval": "10s",
+    },
+}
 MIXES = {
     "one": [TENTH],
     "certain or not": [ERRORS, TENTH],
@@ -34,13 +42,26 @@ MIXES = {
     "throughput and hash": [THROUGHPUT, SALTED],
     "negated": [{"type": "not", "not": {"not_sub_policy": SALTED}}, TENTH],
     "dropped by lot": [
-        {"type": "drop", "drop": {"drop_sub_policy": [SALTED, {"type": "deterministic", "deterministic": {
-            "sample_rate": 2}}]}}, ERRORS, LIMIT],
-    "composite": [{"type": "composite", "composite": {
-        "max_total_spans_per_second": 900,
-        "composite_sub_policy": [ERRORS, SALTED, {"type": "always_sample"}],
-        "rate_allocation": [{"policy": "c0", "percent": 20}, {"policy": "c1", "percent": 30}]}}],
-}  # fmt: skip
+        {
+            "type": "drop",
+            "drop": {
+                "drop_sub_policy": [SALTED, {"type": "deterministic", "deterministic": {"sample_rate": 2}}]
+            },
+        },
+        ERRORS,
+        LIMIT,
+    ],
+    "composite": [
+        {
+            "type": "composite",
+            "composite": {
+                "max_total_spans_per_second": 900,
+                "composite_sub_policy": [ERRORS, SALTED, {"type": "always_sample"}],
+                "rate_allocation": [{"policy": "c0", "percent": 20}, {"policy": "c1", "percent": 30}],
+            },
+        }
+    ],
+}
 
 
 def named(policies: list[dict], prefix: str = "p") -> list[dict]:

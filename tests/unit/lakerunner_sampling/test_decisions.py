@@ -32,8 +32,11 @@ def test_decisions_equal_those_of_whole_traces(seed: int, tmp_path: Path) -> Non
         _add_in_random_commits(rng, state, spans, tmp_path)
         left = by_trace(spans)
         for watermark in (BASE_NS + 200 * 10**9, BASE_NS + 900 * 10**9):
-            complete = {key: trace for key, trace in left.items()
-                        if max(max(s.end_ns, s.start_ns) for s in trace) < watermark - INACTIVITY_NS}  # fmt: skip
+            complete = {
+                key: trace
+                for key, trace in left.items()
+                if max(max(s.end_ns, s.start_ns) for s in trace) < watermark - INACTIVITY_NS
+            }
             left = {key: trace for key, trace in left.items() if key not in complete}
             wanted = oracle.decide(complete, watermark)
             decided = state.policies.decide(state.ready(watermark), DecisionMoment(watermark), memory)

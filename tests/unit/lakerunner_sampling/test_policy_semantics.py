@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a case is easier to read in few lines
 """Every row of the rules in docs/reference/sampling-policies.md holds."""
 
 from __future__ import annotations
