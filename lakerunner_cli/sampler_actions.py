@@ -186,7 +186,8 @@ def _found(
 
 def _matching(pattern: str) -> list[str]:
     """Return the files of a pattern, which `Path.glob` would refuse where it is absolute."""
-    return sorted(str(Path(each).absolute()) for each in glob(pattern, recursive=True))  # noqa: PTH207
+    found = map(Path, glob(pattern, recursive=True))  # noqa: PTH207
+    return sorted(str(each.absolute()) for each in found if each.is_file())
 
 
 def _table(name: str, config: SamplerConfig) -> Table:
@@ -194,7 +195,7 @@ def _table(name: str, config: SamplerConfig) -> Table:
     from pyiceberg.exceptions import NoSuchTableError
 
     try:
-        return load_catalog("sampler", **config.table.properties).load_table(name)
+        return load_catalog(config.table.catalog, **config.table.properties).load_table(name)
     except NoSuchTableError as error:
         raise CommandError(
             f"the catalog has no table {name}: name it as NAMESPACE.TABLE with --table"

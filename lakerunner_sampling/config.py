@@ -56,6 +56,8 @@ _PROPERTIES = {
 class TableConfig:
     """Table that is read."""
 
+    catalog: str = "lakerunner"
+    """Name of the catalog, which a SQL catalog stores with its tables."""
     shape: str = "canonical"
     namespace: str = "default"
     table: str = "otel_traces"
@@ -215,6 +217,7 @@ def _storage(reading: Reading, fields: Fields) -> tuple[str, TableConfig]:
         "table_name",
         "shape",
         "catalog_type",
+        "catalog_name",
         "s3_path_style",
         "properties",
         *_PROPERTIES.values(),
@@ -260,8 +263,13 @@ def _table(fields: Fields, properties: Mapping[str, str], name: str) -> TableCon
     shape = fields.text("shape") or usual.shape
     if shape not in SHAPES:
         fields.fault("shape", f"shape {shape!r}: expected one of {', '.join(SHAPES)}")
+    catalog = fields.text("catalog_name") or usual.catalog
     return TableConfig(
-        shape, fields.text("namespace") or usual.namespace, fields.text(name) or usual.table, dict(properties)
+        catalog,
+        shape,
+        fields.text("namespace") or usual.namespace,
+        fields.text(name) or usual.table,
+        dict(properties),
     )
 
 
