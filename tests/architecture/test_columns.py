@@ -40,6 +40,7 @@ PRODUCT = (
     "lakerunner_assets",
     "lakerunner_query",
     "lakerunner_ingress",
+    "lakerunner_sampling",
     "lakerunner_cli",
     "resources",
     "sensors",

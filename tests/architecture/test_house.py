@@ -16,7 +16,8 @@ from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
-    "lakerunner_assets", "lakerunner_query", "lakerunner_ingress", "lakerunner_cli", "resources", "sensors",
+    "lakerunner_assets", "lakerunner_query", "lakerunner_ingress", "lakerunner_sampling", "lakerunner_cli",
+    "resources", "sensors",
     "migrations",
 )  # fmt: skip
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))

@@ -13,6 +13,7 @@ PACKAGES = (
     "lakerunner_assets",
     "lakerunner_query",
     "lakerunner_ingress",
+    "lakerunner_sampling",
     "lakerunner_cli",
     "resources",
     "sensors",

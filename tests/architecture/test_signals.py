@@ -19,6 +19,7 @@ PRODUCT = (
     "lakerunner_assets",
     "lakerunner_query",
     "lakerunner_ingress",
+    "lakerunner_sampling",
     "lakerunner_cli",
     "resources",
     "sensors",

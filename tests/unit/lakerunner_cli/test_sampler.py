@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a case is easier to read in few lines
 """`lakerunner sampler`: what it shows of a window and of a trace, and how it refuses."""
 
 from __future__ import annotations

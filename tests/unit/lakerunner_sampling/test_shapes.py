@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a case is easier to read in few lines
 """The same spans give the same relation and the same decisions in every shape of a table."""
 
 from __future__ import annotations
