@@ -186,6 +186,19 @@ def arrivals(draw: st.DrawFn) -> list[Arrival]:
 LATE = [Arrival("a", START_MS + n * MINUTE + 1_000, 9, START_MS + (n + 9) * MINUTE) for n in range(2, 8)]
 
 
+KEPT = [
+    Arrival("a", START_MS + n * MINUTE + 1_000, 9, START_MS + (n + late) * MINUTE + 2_000)
+    for n, late in ((1, 0), (2, 0), (3, 0), (4, 0), (6, 0), (8, 0), (10, 0), (12, 5))
+]
+"""An alert that goes on firing because its condition comes back before it is given up."""
+TWICE = [
+    *LATE[:3],
+    replace(LATE[4], visible_ms=START_MS + 30 * MINUTE),
+    replace(LATE[3], visible_ms=START_MS + 31 * MINUTE),
+]
+"""Late records of a window, and later ones that fill a gap in it."""
+
+
 @settings(max_examples=25)
 @given(
     arrivals(), st.sampled_from(WINDOWS_MIN), st.integers(0, 3), st.integers(0, 3),
@@ -193,6 +206,9 @@ LATE = [Arrival("a", START_MS + n * MINUTE + 1_000, 9, START_MS + (n + 9) * MINU
 )  # fmt: skip
 @example(LATE, 1, 2, 1, set())
 @example(LATE, 3, 0, 0, set(range(BUSY + QUIET)))
+@example(KEPT, 1, 3, 3, set())
+@example(TWICE, 1, 0, 0, set(range(BUSY + QUIET)))
+@example(TWICE, 1, 2, 0, set(range(BUSY + QUIET)))
 def test_corrections_are_those_of_an_oracle(
     sent: list[Arrival], window_min: int, for_min: int, keep_min: int, checks: set[int]
 ) -> None:
