@@ -295,6 +295,36 @@ def test_steps_that_read_an_hour_that_is_not_derived_are_answered_from_records(l
     assert found.lines[-1] == "steps from derived metrics: 11, from records: 10"
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        f'topk(1, sum by (service_name) (rate({{service_name=~".+"}}[1m]))) > bool on () {COUNTED}',
+        f'{COUNTED} / on () sum(rate({{service_name=~".+"}} |~ "5.0" [2m]))',
+        f'label_replace({COUNTED}, "a", "x", "", "") or sum by (status) (rate({{service_name=~"d."}} | json [1m]))',
+    ],
+)
+def test_parts_are_answered_first_and_the_rest_over_them(lake: RuleLake, query: str) -> None:
+    lake.put(metric('{service_name=~".+"}', ["service_name"]))
+    lake.derive()
+    expected = lake.ask(query, *TIMES, rewrite=False)
+    lake.workers.units.clear()
+    found = lake.ask(query, *TIMES, guards=UNPRICED)
+    assert (found.served, found.differs(expected)) == (11, "")
+    *parts, last = lake.workers.units
+    assert len(last.given) == len(parts) > 0
+    assert not last.segments
+    assert expected.points
+
+
+def test_a_part_that_fails_leaves_the_query_to_records(lake: RuleLake) -> None:
+    lake.put(metric('{service_name=~".+"}', ["service_name"]))
+    lake.derive()
+    query = f'{COUNTED} / sum(sum_over_time({{service_name="web"}} | json | unwrap duration(status) [1m]))'
+    found = lake.ask(query, *TIMES, guards=UNPRICED)
+    expected = lake.ask(query, *TIMES, rewrite=False)
+    assert found.error == expected.error != ""
+
+
 def test_random_questions_are_answered_alike(tmp_path: Path) -> None:
     tally = Tally()
     for seed in (3, 4):

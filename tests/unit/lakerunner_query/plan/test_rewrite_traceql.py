@@ -14,6 +14,7 @@ from lakerunner_query.plan.rewrite import COST, ActiveRule
 from lakerunner_query.plan.rewrite_traceql import GUARDS, rewrite_traceql
 from lakerunner_query.plan.traceql import TraceMetricsRequest
 from lakerunner_query.promql.lang.printer import to_text
+from lakerunner_query.protocol.units import TraceMetricsUnit
 from lakerunner_query.rules.documents import DerivedMetric
 from lakerunner_query.traceql.lang.parser import parse_metrics
 from resources.lake.layout import Signal
@@ -149,6 +150,37 @@ def test_steps_that_read_an_hour_that_is_not_derived_are_answered_from_spans(lak
         expected = lake.ask(asked, *times, rewrite=False)
         found = lake.ask(asked, *times, guards=UNPRICED)
         assert (found.served, found.differs(expected)) == (11, "")
+
+
+@pytest.mark.parametrize("most", [0, 1, 10, 10_000])
+def test_exemplars_are_read_until_there_are_enough(lake: SpanLake, most: int) -> None:
+    lake.put(metric("{ }", "name"))
+    lake.derive()
+    times = HOUR + 600 * SECOND_NS, HOUR + 2400 * SECOND_NS, STEP
+    expected = lake.ask("{ } | rate() by (name)", *times, rewrite=False, exemplars=most)
+    lake.workers.units.clear()
+    found = lake.ask("{ } | rate() by (name)", *times, guards=UNPRICED, exemplars=most)
+    assert (found.served, found.differs(expected)) == (31, "")
+    units = [one for one in lake.workers.units if isinstance(one, TraceMetricsUnit)]
+    assert all(one.is_for_exemplars for one in units)
+    if most == 10_000:
+        assert units[-1].window.above == b""
+        assert [one.window.above for one in units[:-1]] == [one.window.least for one in units[1:]]
+    else:
+        assert (most > 0) <= len(units) < 4 * max(1, most)
+
+
+def test_functions_that_no_rule_serves_are_counted_over_spans(lake: SpanLake) -> None:
+    lake.put(metric("{ }", "name"))
+    lake.derive()
+    asked = "({ } | rate() by (name)) / ({ } | quantile_over_time(duration, 0.5) by (name))"
+    times = HOUR + 600 * SECOND_NS, HOUR + 2400 * SECOND_NS, STEP
+    lake.workers.units.clear()
+    found = lake.ask(asked, *times, guards=UNPRICED)
+    units = [one for one in lake.workers.units if isinstance(one, TraceMetricsUnit)]
+    assert [one.functions for one in units] == [(1,)] * len(units)
+    assert found.lines[-1] == "steps from derived metrics: 0, in part: 31, from records: 0"
+    assert not found.differs(lake.ask(asked, *times, rewrite=False))
 
 
 def test_random_questions_are_answered_alike(tmp_path: Path) -> None:
