@@ -14,9 +14,6 @@ from dataclasses import dataclass
 
 BUCKET_MS = 10_000
 """Width of the buckets of derived metrics, which answer rules that are evaluated at their edges."""
-SHRINK = 0.5
-"""Seconds a second by which a delay may become shorter: that little misses no evaluation."""
-
 
 @dataclass(frozen=True, slots=True)
 class Slots:
@@ -63,16 +60,30 @@ def share(groups: Mapping[int, str], owners: Sequence[str], owner: str) -> set[i
     }
 
 
-def next_delay(before_s: float, needed_s: float, bounds_s: tuple[float, float], elapsed_s: float) -> float:
-    """Return the seconds between the time that is evaluated and the clock.
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One evaluation of this process: its time, and by the clock when it began."""
 
-    A delay grows at once and shrinks slowly.
+    at_ms: int
+    begun_ms: int
 
-    >>> next_delay(30.0, 12.0, (5.0, 120.0), 2.0), next_delay(5.0, 40.0, (5.0, 120.0), 2.0)
-    (29.0, 40.0)
+
+def next_time(slots: Slots, until_ms: int, before: Turn | None, clock_ms: int) -> int:
+    """Return the time to evaluate next, with data that is complete up to `until_ms`.
+
+    Where data was late and no longer is, the times between are made up for. A process that falls behind
+    because it is slow leaves them out: its lateness grows.
+
+    >>> slots, late = Slots(10_000, 0), Turn(at_ms=50_000, begun_ms=95_000)
+    >>> next_time(slots, 93_000, late, 98_000), next_time(slots, 93_000, late, 120_000)
+    (60000, 90000)
     """
-    least_s, most_s = bounds_s
-    return max(min(max(least_s, needed_s), most_s), before_s - SHRINK * elapsed_s)
+    latest = slots.latest(until_ms)
+    if before is None:
+        return latest
+    following = slots.latest(before.at_ms) + slots.interval_ms
+    is_making_up = following < latest and clock_ms - following <= before.begun_ms - before.at_ms
+    return following if is_making_up else latest
 
 
 def _score(text: str) -> int:

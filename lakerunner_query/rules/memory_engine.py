@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -19,7 +20,7 @@ import numpy as np
 from lakerunner_query.errors import PromDurationError
 from lakerunner_query.promql.context import Options, Source
 from lakerunner_query.promql.evaluate import combine_results, evaluate
-from lakerunner_query.promql.lang.ast import Aggregate, Call, Selector, Subquery, children
+from lakerunner_query.promql.lang.ast import Aggregate, Call, Expr, Selector, Subquery, children
 from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.functions import AGGREGATIONS, FUNCTIONS
 from lakerunner_query.promql.lang.parser import parse_cached
@@ -110,12 +111,13 @@ def _names_read(text: str) -> frozenset[str] | None:
     own, which only an answer at one time has.
     """
     expr = parse_cached(text)
-    try:
+    with suppress(PromDurationError):  # a duration of the times of the query, which are others
         bound = bind(expr, 0, 0, 0)
-        if bound != bind(expr, 1, 2, 1):
-            return None
-    except PromDurationError:  # a duration of the times of the query, which are others
-        return None
+        return _names_in(bound) if bound == bind(expr, 1, 2, 1) else None
+    return None
+
+
+def _names_in(bound: Expr) -> frozenset[str] | None:
     names: set[str] = set()
     waiting = [bound]
     while waiting:
