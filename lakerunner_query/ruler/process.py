@@ -30,7 +30,7 @@ from lakerunner_query.ruler.group import Evaluation, OwnGroup
 from lakerunner_query.ruler.notices import Receiver, receivers_of
 from lakerunner_query.ruler.questions import Questions
 from lakerunner_query.ruler.samples import SampleWriter
-from lakerunner_query.ruler.schedule import Turn, next_time, share
+from lakerunner_query.ruler.schedule import next_time, share
 from lakerunner_query.rules.catalog import CatalogError, derived_of, group_of
 from lakerunner_query.rules.documents import RecordingRule
 from lakerunner_query.rules.ruling import has_alerts
@@ -225,19 +225,23 @@ class Ruler:
     async def _keep_evaluating(self, own: OwnGroup) -> None:
         """Evaluate one group at its times, until the claim is lost."""
         least_s, most_s = self._settings.ruler_delay_s, self._settings.ruler_max_delay_s
-        before: Turn | None = None
+        before_ms: int | None = None
+        waited_ms = 0  # the longest that data needed since the group was behind no more
+
         while True:
             own.follow()
             now_s = self._clock()
             needed_s = now_s - self._seen_until.get(own.stored.org, now_s)
             delay_s = min(max(least_s, needed_s), most_s)
             clock_ms, until_ms = round(now_s * 1000), round((now_s - delay_s) * 1000)
-            at_ms = next_time(own.slots, until_ms, before, clock_ms)
+            waited_ms = max(waited_ms, clock_ms - until_ms)
+            at_ms = next_time(own.slots, until_ms, before_ms, clock_ms, waited_ms)
             if at_ms <= own.record.evaluated_ms:
                 rest_s = (at_ms + own.interval_ms - until_ms) / 1000
                 await asyncio.sleep(rest_s if delay_s <= least_s else min(FRESHNESS_S, rest_s))
                 continue
-            before = Turn(at_ms, clock_ms)
+            before_ms = at_ms
+            waited_ms = 0 if at_ms == own.slots.latest(until_ms) else waited_ms
             late_s = (clock_ms - at_ms - own.interval_ms) / 1000  # more than the delay while making up
             async with self._turns:
                 is_ours = await self._evaluate(own, at_ms, max(delay_s, late_s))

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 
 BUCKET_MS = 10_000
 """Width of the buckets of derived metrics, which answer rules that are evaluated at their edges."""
+GRACE_MS = 2_000
+"""Milliseconds by which a process notices late that data is there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Slots:
@@ -60,30 +63,22 @@ def share(groups: Mapping[int, str], owners: Sequence[str], owner: str) -> set[i
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One evaluation of this process: its time, and by the clock when it began."""
-
-    at_ms: int
-    begun_ms: int
-
-
-def next_time(slots: Slots, until_ms: int, before: Turn | None, clock_ms: int) -> int:
+def next_time(slots: Slots, until_ms: int, before_ms: int | None, clock_ms: int, waited_ms: int) -> int:
     """Return the time to evaluate next, with data that is complete up to `until_ms`.
 
-    Where data was late and no longer is, the times between are made up for. A process that falls behind
-    because it is slow leaves them out: its lateness grows.
+    Times that waited for data, by up to `waited_ms`, are made up for one by one. A process that falls behind
+    because it is slow leaves times out.
 
-    >>> slots, late = Slots(10_000, 0), Turn(at_ms=50_000, begun_ms=95_000)
-    >>> next_time(slots, 93_000, late, 98_000), next_time(slots, 93_000, late, 120_000)
+    >>> slots = Slots(10_000, 0)
+    >>> next_time(slots, 93_000, 50_000, 98_000, 40_000), next_time(slots, 93_000, 50_000, 98_000, 5_000)
     (60000, 90000)
     """
     latest = slots.latest(until_ms)
-    if before is None:
+    if before_ms is None:
         return latest
-    following = slots.latest(before.at_ms) + slots.interval_ms
-    is_making_up = following < latest and clock_ms - following <= before.begun_ms - before.at_ms
-    return following if is_making_up else latest
+    following = slots.latest(before_ms) + slots.interval_ms
+    is_late_by_data = clock_ms - following <= waited_ms + GRACE_MS
+    return following if following < latest and is_late_by_data else latest
 
 
 def _score(text: str) -> int:
