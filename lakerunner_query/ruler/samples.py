@@ -1,4 +1,4 @@
-"""The series `ALERTS` and `ALERTS_FOR_STATE` go into the lake as a pushed batch does: as raw objects.
+"""Series of alerts go into the lake as raw objects, as pushes do.
 
 An evaluation stores its samples in the index, in its own transaction. Some seconds later all that an
 organisation has there becomes one object of remote write, which is put under the name of its seal, and

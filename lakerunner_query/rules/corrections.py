@@ -1,4 +1,4 @@
-"""Evaluations of an alert rule are made again over all data, and compared with what was decided; pure.
+"""Evaluations of an alert rule are repeated over all data and compared with the decisions; pure.
 
     decided         . . . F F F . . .        F: firing
     over all data   . F F F F . . . .
