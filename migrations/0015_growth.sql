@@ -5,9 +5,9 @@ ALTER TABLE lakerunner.partition ADD COLUMN rewritten_version bigint NOT NULL DE
 UPDATE lakerunner.partition SET rewritten_version = sent_version;
 
 -- Raw objects whose records the derivation of an hour counted, and what derived it; empty: not known.
-ALTER TABLE lakerunner.partition ADD COLUMN built_objects bigint [] NOT NULL DEFAULT '{}';
+ALTER TABLE lakerunner.partition ADD COLUMN built_objects bigint[] NOT NULL DEFAULT '{}';
 ALTER TABLE lakerunner.partition ADD COLUMN built_by text NOT NULL DEFAULT '';
 
 -- Events that a rule could not count, and all other reasons why it is not eligible.
 ALTER TABLE lakerunner.rule_hour ADD COLUMN errors bigint NOT NULL DEFAULT 0;
-ALTER TABLE lakerunner.rule_hour ADD COLUMN refusals text [] NOT NULL DEFAULT '{}';
+ALTER TABLE lakerunner.rule_hour ADD COLUMN refusals text[] NOT NULL DEFAULT '{}';

@@ -141,7 +141,7 @@ CREATE TABLE lakerunner.partition (
     -- `sent_version` after the newest publication that replaced records instead of adding some.
     rewritten_version bigint NOT NULL DEFAULT 0,
     -- Raw objects whose records the derivation of an hour counted, and what derived it; empty: not known.
-    built_objects bigint [] NOT NULL DEFAULT '{}',
+    built_objects bigint[] NOT NULL DEFAULT '{}',
     built_by text NOT NULL DEFAULT '',
     PRIMARY KEY (org_id, signal, frequency_ms, start_ns)
 );
@@ -377,7 +377,7 @@ CREATE TABLE lakerunner.rule_hour (
     rows bigint NOT NULL CHECK (rows >= 0),
     -- Events that the rule could not count, and all other reasons why it is not eligible.
     errors bigint NOT NULL DEFAULT 0,
-    refusals text [] NOT NULL DEFAULT '{}',
+    refusals text[] NOT NULL DEFAULT '{}',
     PRIMARY KEY (org_id, signal, hour_ns, rule_id)
 );
 
