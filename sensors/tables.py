@@ -1,4 +1,4 @@
-"""The sensor of open tables requests one run for all that the index lists as due.
+"""The sensor requests one run for all open tables that are due.
 
 It needs the index only. A run that is under way takes what is due by itself, so there is never a second one.
 """

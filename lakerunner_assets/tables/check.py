@@ -22,7 +22,7 @@ SHOWN = 5
 
 @dataclass(slots=True)
 class TableCheck:
-    """What was found of one table."""
+    """Comparison of one table with the index."""
 
     org: str
     name: str

@@ -45,7 +45,7 @@ _NAMES = {"int": "integer", "boolean": "boolean", "long": "long", "double": "dou
 
 @dataclass(frozen=True, slots=True)
 class DeltaExport:
-    """What an export wrote."""
+    """Entry that an export wrote, or found to be the newest."""
 
     location: str
     entry: int

@@ -42,7 +42,7 @@ class Footer:
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
-    """What a manifest says of a column."""
+    """Id of a column in manifests, and the type of its bounds."""
 
     field_id: int
     type: PrimitiveType | None

@@ -58,7 +58,7 @@ Tell = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class TableUpdate:
-    """What one run did to one table."""
+    """Result of one run for one table."""
 
     org: str
     name: str

@@ -1,4 +1,4 @@
-"""A view shows times, ids and values of a table as other engines compute with them.
+"""A view turns stored times, ids and values into those that engines compute with.
 
     stored    chq_value_scaled 25  base 1700  exponent 2  double null     view    value 17.25
     stored    rollup_count 1  last_scaled 7  all others null              view    sum 7.0  min 7.0  max 7.0
@@ -36,7 +36,7 @@ _ROLLED = {
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What engines spell differently."""
+    """Spellings in which engines differ."""
 
     wide: str
     """Type of integers of 128 bits."""

@@ -58,6 +58,7 @@ class OpenTables(PostgresPart):
 def note_changes(connection: Connection, org: str, segment_ids: Sequence[str]) -> None:
     """Record segments that this transaction inserted or retired; the last step before its commit."""
     values: dict[str, Any] = {"org": org, "segment_ids": list(segment_ids)}
-    tables = [row["table_id"] for row in connection.execute(SQL["raise_tables"], values)]
-    if tables:
-        connection.execute(SQL["add_changes"], {**values, "table_ids": tables})
+    values["table_ids"] = [row["table_id"] for row in connection.execute(SQL["lock_tables"], values)]
+    if values["table_ids"]:
+        connection.execute(SQL["raise_tables"], values)
+        connection.execute(SQL["add_changes"], values)

@@ -30,22 +30,22 @@ ON CONFLICT (org_id, dataset) DO NOTHING;
 DELETE FROM lakerunner.open_table
 WHERE org_id = %(org)s AND dataset = %(dataset)s;
 
--- name: raise_tables
+-- name: lock_tables
 -- The last lock of a publication: whoever holds it waits for nobody.
+SELECT t.table_id FROM lakerunner.open_table AS t
+WHERE
+    t.org_id = %(org)s
+    AND t.dataset IN (
+        SELECT s.dataset FROM lakerunner.segment AS s
+        WHERE s.segment_id = any(%(segment_ids)s)
+    )
+ORDER BY t.table_id
+FOR UPDATE;
+
+-- name: raise_tables
 UPDATE lakerunner.open_table
 SET version = version + 1, changed_at = coalesce(changed_at, now())
-WHERE table_id IN (
-    SELECT t.table_id FROM lakerunner.open_table AS t
-    WHERE
-        t.org_id = %(org)s
-        AND t.dataset IN (
-            SELECT s.dataset FROM lakerunner.segment AS s
-            WHERE s.segment_id = any(%(segment_ids)s)
-        )
-    ORDER BY t.table_id
-    FOR UPDATE
-)
-RETURNING table_id;
+WHERE table_id = any(%(table_ids)s);
 
 -- name: add_changes
 INSERT INTO lakerunner.table_change (table_id, version, segment_id, retired)
