@@ -21,6 +21,8 @@ from lakerunner_assets.sweep.plan import Policy
 from lakerunner_assets.tables.commit import live_files, snapshot_version
 from lakerunner_assets.tables.delta import export_delta
 from lakerunner_assets.tables.run import due_tables
+from lakerunner_cli.demo.tables import open_org_tables, show_tables
+from lakerunner_cli.demo.watch import Screen
 from lakerunner_cli.main import main
 from resources.iceberg import TABLES, CatalogError
 from resources.index.postgres import PostgresIndex
@@ -29,6 +31,7 @@ from resources.lake.frequency import ROLLUPS
 from resources.lake.layout import Signal
 from resources.lake.timecut import DAY_NS, HOUR_NS, SECOND_NS, cut
 from resources.objects.store import open_store
+from resources.settings import Settings
 from tests.support.cooking_lake import HOUR, lake_in
 from tests.support.open_tables import OpenLake
 from tests.support.query.signals_lake import Asked, SignalsLake, asked_over
@@ -353,9 +356,13 @@ def test_commands(
     assert statement.startswith("CREATE OR REPLACE VIEW `metrics_view` AS")
     assert "FROM `acme`.`metrics`;" in statement
     assert say("export", "--format", "delta", *only)[1].startswith("acme.metrics: entry 0, 1 files (+1 -0)")
+    with PostgresIndex(index_dsn) as index:
+        open_org_tables(index, "acme")  # type: ignore[arg-type]
+    show_tables(Settings.load(), "acme", Screen(1))
+    assert re.search(r"acme.metrics +61 +1 .*\n(.*\n)*.*DuckDB counts", capsys.readouterr().out)
     (tmp_path / "lake" / "lake" / segment.key).unlink()
     code, text = say("check", "--read")
     assert code == 1
     assert "files do not say what the index says" in text
-    assert say("off", *only)[0] == 0
+    assert say("off", "--org", "acme")[0] == 0
     assert not list((tmp_path / "lake" / "lake" / "tables").rglob("*.json"))
