@@ -588,3 +588,85 @@ CREATE INDEX table_change_held ON lakerunner.table_change (segment_id) WHERE ret
 -- Where pyiceberg's SQL catalog makes its tables, unless the settings name another catalog.
 
 CREATE SCHEMA IF NOT EXISTS lakerunner_tables;
+
+-- A sampler follows one table of spans, decides which traces are kept, and exports them. It belongs to one process for
+-- as long as its lease lasts; the token of the claim fences off whatever a process writes that lost it.
+
+CREATE TABLE lakerunner.sampler (
+    sampler_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    org_id text NOT NULL REFERENCES lakerunner.organization,
+    name text NOT NULL,
+    owner text NOT NULL DEFAULT '',
+    token bigint NOT NULL DEFAULT 0,
+    lease_until timestamptz NOT NULL DEFAULT now(),
+    snapshot_id bigint NOT NULL DEFAULT 0,
+    sequence bigint NOT NULL DEFAULT 0,
+    watermark_ns bigint NOT NULL DEFAULT 0,
+    memory bytea NOT NULL DEFAULT '',
+    policies text NOT NULL DEFAULT '',
+    changed_at timestamptz NOT NULL DEFAULT now(),
+    UNIQUE (org_id, name)
+);
+
+-- Reasons of decisions, each once: a decision is a row of fixed width that names one.
+
+CREATE TABLE lakerunner.sampling_reason (
+    reason_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    sampler_id bigint NOT NULL REFERENCES lakerunner.sampler ON DELETE CASCADE,
+    policy text NOT NULL,
+    reason text NOT NULL,
+    policies text NOT NULL,
+    UNIQUE (sampler_id, policies, policy, reason)
+);
+
+CREATE TABLE lakerunner.sampling_decision (
+    sampler_id bigint NOT NULL REFERENCES lakerunner.sampler ON DELETE CASCADE,
+    trace_id bytea NOT NULL,
+    is_kept boolean NOT NULL,
+    reason_id integer NOT NULL,
+    probability double precision NOT NULL,
+    threshold bigint NOT NULL,
+    spans bigint NOT NULL,
+    first_ns bigint NOT NULL,
+    last_ns bigint NOT NULL,
+    first_sequence bigint NOT NULL,
+    last_sequence bigint NOT NULL,
+    sequence bigint NOT NULL,
+    revision integer NOT NULL,
+    decided_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (sampler_id, trace_id)
+);
+CREATE INDEX sampling_decision_order ON lakerunner.sampling_decision (sampler_id, sequence);
+CREATE INDEX sampling_decision_kept ON lakerunner.sampling_decision (trace_id) WHERE is_kept;
+
+-- Batches of kept traces that a destination has yet to take. A batch names traces and the commits that hold their
+-- spans; the spans stay in the table until they are sent.
+
+CREATE TABLE lakerunner.sampling_batch (
+    batch_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    sampler_id bigint NOT NULL REFERENCES lakerunner.sampler ON DELETE CASCADE,
+    destination text NOT NULL,
+    sequence bigint NOT NULL,
+    part integer NOT NULL,
+    traces integer NOT NULL,
+    body bytea NOT NULL,
+    attempts integer NOT NULL DEFAULT 0,
+    error text NOT NULL DEFAULT '',
+    created_at timestamptz NOT NULL DEFAULT now(),
+    busy_until timestamptz NOT NULL DEFAULT now(),
+    UNIQUE (sampler_id, destination, sequence, part)
+);
+CREATE INDEX sampling_batch_order ON lakerunner.sampling_batch (sampler_id, destination, batch_id);
+
+-- Traces that a destination refuses for good.
+
+CREATE TABLE lakerunner.sampling_dead_letter (
+    letter_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    sampler_id bigint NOT NULL REFERENCES lakerunner.sampler ON DELETE CASCADE,
+    destination text NOT NULL,
+    traces integer NOT NULL,
+    body bytea NOT NULL,
+    error text NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX sampling_dead_letter_order ON lakerunner.sampling_dead_letter (sampler_id, created_at);

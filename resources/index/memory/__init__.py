@@ -12,6 +12,7 @@ from resources.index.memory.query_jobs import QueryJobs
 from resources.index.memory.query_log import QueryLog
 from resources.index.memory.rules import Rules
 from resources.index.memory.ruling import Ruling
+from resources.index.memory.sampling import Sampling
 from resources.index.memory.sweeping import Sweeping
 from resources.index.memory.tiers import TierStatusDesk
 
@@ -25,6 +26,7 @@ class MemoryIndex(
     Rules,
     Ruling,
     Runs,
+    Sampling,
     Sweeping,
     TierStatusDesk,
 ):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from resources.index.account_types import ApiKey, MetricFamily, StorageProfile
 from resources.index.query_log import AskedQuery
 from resources.index.rule_types import RuleHour, RuleKind, StoredRule
+<<<<<<< HEAD
 from resources.index.ruling_types import (
     AlertChange,
     AlertCorrection,
@@ -21,6 +22,10 @@ from resources.index.ruling_types import (
     RecordedOutcome,
     StoredNotice,
 )
+=======
+from resources.index.ruling_types import AlertChange, GroupRecord, StoredNotice
+from resources.index.sampling_types import DeadTraces, SamplerRecord, StoredBatch, StoredDecision
+>>>>>>> 50d81bc (index: decisions, checkpoint and batches of samplers in one transaction)
 from resources.index.types import (
     BatchPlan,
     BatchState,
@@ -152,6 +157,31 @@ class RulingState:
 
 
 @dataclass(slots=True)
+class WaitingBatch:
+    """A batch of traces to export, and its times."""
+
+    batch: StoredBatch
+    part: int
+    created_at: float
+    busy_until: float
+    error: str = ""
+
+
+@dataclass(slots=True)
+class SamplingState:
+    """State of the tables of samplers."""
+
+    samplers: dict[tuple[str, str], SamplerRecord] = field(default_factory=dict)
+    leases: dict[int, float] = field(default_factory=dict)
+    decisions: dict[tuple[int, bytes], StoredDecision] = field(default_factory=dict)
+    batches: dict[int, WaitingBatch] = field(default_factory=dict)
+    letters: dict[int, tuple[float, int, DeadTraces]] = field(default_factory=dict)
+    """Time, sampler and letter."""
+    last_number: int = 0
+    """Number that was given last to a sampler, batch or letter."""
+
+
+@dataclass(slots=True)
 class State:
     organisations: dict[str, bool] = field(default_factory=dict)
     settings: dict[str, dict[str, object]] = field(default_factory=dict)
@@ -183,9 +213,13 @@ class State:
     asked: dict[tuple[str, int, str], AskedQuery] = field(default_factory=dict)
     """Queries by organisation, day and identity."""
     ruling: RulingState = field(default_factory=RulingState)
+<<<<<<< HEAD
     open_tables: dict[tuple[str, str], StoredTable] = field(default_factory=dict)
     """Tables by organisation and dataset."""
     last_table: int = 0
+=======
+    sampling: SamplingState = field(default_factory=SamplingState)
+>>>>>>> 50d81bc (index: decisions, checkpoint and batches of samplers in one transaction)
     last_object: int = 0
     last_batch: int = 0
     """Number of the last batch: numbers are not given twice, like those of the tables."""

@@ -14,6 +14,7 @@ from resources.index.postgres.query_jobs import QueryJobs
 from resources.index.postgres.reading import Reading
 from resources.index.postgres.rules import QueryLog, Rules
 from resources.index.postgres.ruling import Ruling
+from resources.index.postgres.sampling import Sampling
 from resources.index.postgres.snapshots import Snapshots
 from resources.index.postgres.sweeping import Sweeping
 from resources.index.postgres.tiers import Tiers, TierStatusDesk
@@ -31,6 +32,7 @@ class PostgresIndex(
     Rules,
     Ruling,
     Runs,
+    Sampling,
     Snapshots,
     Sweeping,
     Tiers,
