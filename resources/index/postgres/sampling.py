@@ -1,4 +1,4 @@
-"""Decisions of samplers, their checkpoints and batches live in five tables; decisions arrive as binary rows."""
+"""Decisions, checkpoints and batches of samplers live in five tables; decisions arrive as binary rows."""
 
 from __future__ import annotations
 
