@@ -63,8 +63,15 @@ class SamplerIndex(DecisionIndex, Protocol):
     def finish_batch(self, batch: StoredBatch, dead: ExportLetter | None = None) -> bool:
         """Delete a batch that was sent, and keep what was refused of it; False if the claim was lost."""
 
-    def put_off_batch(self, batch: StoredBatch, error: str, delay_s: float) -> None:
-        """Let a batch rest that was not taken."""
+    def put_off_batch(
+        self,
+        batch: StoredBatch,
+        error: str,
+        delay_s: float,
+        left: tuple[bytes, int] | None = None,
+        dead: ExportLetter | None = None,
+    ) -> None:
+        """Let a batch rest that was not taken, or the body and traces that are `left` of it."""
 
     def retry_dead(self, org: str, letter_id: int) -> bool:
         """Make refused traces due again; False where there is no such letter."""

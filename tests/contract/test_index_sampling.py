@@ -227,6 +227,22 @@ def test_refused_traces_are_kept_and_can_be_sent_again(clocked: Clocked) -> None
     assert (again.body, again.sequence) == (b"b", -letter.letter_id)
 
 
+def test_what_is_left_of_a_batch_rests(clocked: Clocked) -> None:
+    index, record = clocked.index, claim(clocked)
+    assert index.write_step(step(record, 1, rows(1), ExportBatch("agent", 0, 3, b"abc")))
+    batch = index.claim_batch(record, "agent", LEASE_S)
+    assert batch is not None
+    index.put_off_batch(batch, "503", 9, (b"c", 1), ExportLetter(1, b"b", "400"))
+    (waiting,) = index.waiting_batches("acme")
+    assert (waiting.traces, waiting.dead_traces, waiting.error) == (1, 1, "503")
+    clocked.wait(10)
+    again = index.claim_batch(record, "agent", LEASE_S)
+    assert again is not None
+    assert (again.body, again.traces, again.attempts) == (b"c", 1, 2)
+    index.put_off_batch(batch, "late", 0, (b"", 0), ExportLetter(1, b"x", "late"))
+    assert len(index.dead_traces("acme", 9)) == 1, "whoever lost the batch changes nothing"
+
+
 def test_old_decisions_are_forgotten_in_bounded_pieces(clocked: Clocked) -> None:
     index, record = clocked.index, claim(clocked)
     assert index.write_step(step(record, 1, rows(*range(5))))

@@ -143,18 +143,32 @@ class Sampling(MemoryPart):
             if _claimed(sampling, batch) is None:
                 return False
             del sampling.batches[batch.batch_id]
-            if dead is not None:
-                sampling.last_number += 1
-                number, name = sampling.last_number, _name(sampling, batch.sampler_id)
-                letter = DeadTraces(number, name, batch.destination, dead.traces, dead.error, dead.body)
-                sampling.letters[number] = self._clock(), batch.sampler_id, letter
+            self._bury(sampling, batch, dead)
             return True
 
-    def put_off_batch(self, batch: StoredBatch, error: str, delay_s: float) -> None:
+    def put_off_batch(
+        self,
+        batch: StoredBatch,
+        error: str,
+        delay_s: float,
+        left: tuple[bytes, int] | None = None,
+        dead: ExportLetter | None = None,
+    ) -> None:
         with self._transaction() as state:
             known = _claimed(state.sampling, batch)
-            if known is not None:
-                known.busy_until, known.error = self._clock() + delay_s, error
+            if known is None:
+                return
+            body, traces = left or (batch.body, batch.traces)
+            known.busy_until, known.error = self._clock() + delay_s, error
+            known.batch = replace(known.batch, body=body, traces=traces)
+            self._bury(state.sampling, batch, dead)
+
+    def _bury(self, sampling: SamplingState, batch: StoredBatch, dead: ExportLetter | None) -> None:
+        if dead is not None:
+            sampling.last_number += 1
+            number, name = sampling.last_number, _name(sampling, batch.sampler_id)
+            letter = DeadTraces(number, name, batch.destination, dead.traces, dead.error, dead.body)
+            sampling.letters[number] = self._clock(), batch.sampler_id, letter
 
     def waiting_batches(self, org: str) -> list[WaitingBatches]:
         with self._one_at_a_time:

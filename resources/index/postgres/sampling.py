@@ -115,16 +115,22 @@ class Sampling(PostgresPart):
         with self._transaction() as connection:
             if not connection.execute(SQL["finish_batch"], _batch(batch)).rowcount:
                 return False
-            if dead is not None:
-                values = {
-                    "sampler_id": batch.sampler_id, "destination": batch.destination, "traces": dead.traces,
-                    "body": dead.body, "error": storable(dead.error),
-                }  # fmt: skip
-                connection.execute(SQL["add_dead_letter"], values)
+            _bury(connection, batch, dead)
         return True
 
-    def put_off_batch(self, batch: StoredBatch, error: str, delay_s: float) -> None:
-        self._change(SQL["put_off_batch"], {**_batch(batch), "error": storable(error), "delay_s": delay_s})
+    def put_off_batch(
+        self,
+        batch: StoredBatch,
+        error: str,
+        delay_s: float,
+        left: tuple[bytes, int] | None = None,
+        dead: ExportLetter | None = None,
+    ) -> None:
+        body, traces = left or (batch.body, batch.traces)
+        values = {"error": storable(error), "delay_s": delay_s, "body": body, "traces": traces}
+        with self._transaction() as connection:
+            if connection.execute(SQL["put_off_batch"], {**_batch(batch), **values}).rowcount:
+                _bury(connection, batch, dead)
 
     def waiting_batches(self, org: str) -> list[WaitingBatches]:
         return [WaitingBatches(**row) for row in self._rows(SQL["waiting_batches"], {"org": org})]
@@ -153,6 +159,15 @@ def _claim(record: SamplerRecord) -> dict[str, Any]:
 
 def _batch(batch: StoredBatch) -> dict[str, Any]:
     return {"batch_id": batch.batch_id, "attempts": batch.attempts}
+
+
+def _bury(connection: Connection, batch: StoredBatch, dead: ExportLetter | None) -> None:
+    if dead is not None:
+        values = {
+            "sampler_id": batch.sampler_id, "destination": batch.destination, "traces": dead.traces,
+            "body": dead.body, "error": storable(dead.error),
+        }  # fmt: skip
+        connection.execute(SQL["add_dead_letter"], values)
 
 
 def _reason_ids(connection: Connection, record: SamplerRecord, reasons: Sequence[Reason]) -> list[int]:

@@ -179,7 +179,9 @@ VALUES (%(sampler_id)s, %(destination)s, %(traces)s, %(body)s, %(error)s);
 
 -- name: put_off_batch
 UPDATE lakerunner.sampling_batch
-SET busy_until = now() + make_interval(secs => %(delay_s)s), error = %(error)s
+SET
+    busy_until = now() + make_interval(secs => %(delay_s)s), error = %(error)s, body = %(body)s,
+    traces = %(traces)s
 WHERE batch_id = %(batch_id)s AND attempts = %(attempts)s;
 
 -- name: waiting_batches

@@ -1,0 +1,1 @@
+"""Kept traces leave for Datadog, OTLP or files: payloads, senders and their retries."""
