@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakerunner_sampling.follower import Follower, TableFile
+from lakerunner_sampling.policies.hashing import with_threshold
 from lakerunner_sampling.shapes import EVERYTHING, SpanShape
 from resources.duckdb import DuckSession
 
@@ -32,7 +34,7 @@ EXPORTS = pa.schema(
         pa.field("threshold", pa.int64()),
     ]
 )
-"""Traces to export with the commits that hold their spans; of late ones only spans of these commits are sent."""
+"""Traces to export and the commits that hold their spans; of late ones only those spans are sent."""
 
 
 def pack(traces: pa.Table) -> bytes:
@@ -86,7 +88,7 @@ class Loader:
         with self.session.cursor() as cursor:
             cursor.register("wanted", ids)
             for batch in cursor.sql(sql).to_arrow_reader(CHUNK_ROWS):
-                yield from _within_bytes(pa.Table.from_batches([batch]))
+                yield from _within_bytes(_with_thresholds(pa.Table.from_batches([batch])))
 
     def _by_commit(self, files: Sequence[TableFile], last: int) -> str:
         """Return spans with the number of their commit; those written anew since belong to no one commit."""
@@ -101,6 +103,24 @@ class Loader:
     def _relation(self, paths: Sequence[str]) -> str:
         ready = self.shape.prepare(paths, self.scratch)
         return self.shape.relation(ready, self.follower.schema)
+
+
+def _with_thresholds(spans: pa.Table) -> pa.Table:
+    """Write the thresholds of sampled traces into the tracestate of their spans."""
+    pairs = spans.select(["trace_state", "sampling_threshold"])
+    found = pairs.group_by(["trace_state", "sampling_threshold"]).aggregate([])
+    states = [
+        with_threshold(state or "", threshold) if threshold else state
+        for state, threshold in zip(*(column.to_pylist() for column in found.columns), strict=True)
+    ]
+    keys = _keys(found), _keys(pairs)
+    chosen = pc.take(pa.array(states, pa.string()), pc.index_in(keys[1], keys[0]))
+    return spans.set_column(spans.schema.get_field_index("trace_state"), "trace_state", chosen)
+
+
+def _keys(pairs: pa.Table) -> pa.ChunkedArray:
+    states = pc.fill_null(pairs["trace_state"], "")
+    return pc.binary_join_element_wise(pairs["sampling_threshold"].cast(pa.string()), states, " ")
 
 
 def _within_bytes(spans: pa.Table) -> Iterator[pa.Table]:

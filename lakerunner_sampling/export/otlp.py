@@ -1,4 +1,4 @@
-"""Spans become an OTLP request, sent over HTTP or gRPC; attributes leave as text, as the relation has them."""
+"""Spans become an OTLP request, sent over HTTP or gRPC; attributes leave as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
 from lakerunner_sampling.export.senders import HttpSender, Outcome, Reply
-from lakerunner_sampling.policies.hashing import with_threshold
 from resources.grpc.calls import Code
 from resources.grpc.client import GrpcClient, GrpcError
 
@@ -35,7 +34,6 @@ def payload(spans: pa.Table) -> bytes:
     request = ExportTraceServiceRequest()
     resources: dict[tuple[tuple[str, str], ...], ResourceSpans] = {}
     scopes: dict[Group, ScopeSpans] = {}
-    states: dict[tuple[str, int], str] = {}
     for row in spans.to_pylist():
         about = _resource_of(row)
         group = about, row["scope_name"] or "", row["scope_version"] or ""
@@ -47,10 +45,7 @@ def payload(spans: pa.Table) -> bytes:
                 resources[about] = resource
             scope = InstrumentationScope(name=group[1], version=group[2])
             target = scopes[group] = resource.scope_spans.add(scope=scope)
-        state = row["trace_state"] or "", row["sampling_threshold"]
-        if state not in states:
-            states[state] = with_threshold(*state) if state[1] else state[0]
-        target.spans.append(_span(row, states[state]))
+        target.spans.append(_span(row))
     return bytes(request.SerializeToString())
 
 
@@ -61,10 +56,10 @@ def _resource_of(row: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return pairs
 
 
-def _span(row: Mapping[str, Any], state: str) -> Span:
+def _span(row: Mapping[str, Any]) -> Span:
     found = Span(
         trace_id=row["trace_id"], span_id=row["span_id"] or b"", parent_span_id=row["parent_span_id"] or b"",
-        trace_state=state, flags=row["flags"] or 0, name=row["name"] or "", kind=row["kind"] or 0,
+        trace_state=row["trace_state"] or "", flags=row["flags"] or 0, name=row["name"] or "", kind=row["kind"] or 0,
         start_time_unix_nano=row["start_ns"] or 0, end_time_unix_nano=row["end_ns"] or 0,
         attributes=_pairs(row["attributes"] or ()),
         status=Status(code=row["status_code"] or 0, message=row["status_message"] or ""),

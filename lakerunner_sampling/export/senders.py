@@ -83,6 +83,7 @@ class HttpSender:
     def close(self) -> None:
         if self._client is not None:
             self._client.close()
+            self._client = None
 
 
 def reply_of(status: int, text: str, retry_after: str) -> Reply:

@@ -27,7 +27,7 @@ from pyiceberg.types import (
     StringType,
 )
 
-BASE_NS = 1_800_000_000 * 10**9
+BASE_NS = 1_700_000_000 * 10**9
 SECOND_NS = 10**9
 NAME = "default.spans"
 _FIELDS = (
