@@ -146,6 +146,12 @@ class TraceState:
         for commit in commits:
             self.add(commit)
 
+    def first_seq(self) -> int | None:
+        """Return the first commit that has spans of an undecided trace."""
+        with self._duck.cursor() as cursor:
+            row = cursor.execute("SELECT min(first_seq) FROM partials").fetchone()
+            return None if row is None or row[0] is None else int(row[0])
+
     def trace_count(self) -> int:
         """Return how many traces are undecided."""
         with self._duck.cursor() as cursor:

@@ -9,9 +9,11 @@ what was missed is still found. Files that were only written anew bring no new s
 from __future__ import annotations
 
 import logging
+import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
@@ -22,12 +24,14 @@ from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntry, Manif
 from pyiceberg.table.snapshots import Operation, Snapshot, ancestors_of
 from pyiceberg.transforms import BucketTransform
 
+from lakerunner_sampling.aggregate import Commit
 from resources.lake.segment_file import SegmentFacts, read_facts
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 KEPT_MANIFESTS = 4096
+FILES_AT_ONCE = 64
 LAKE = "lake"
 _log = logging.getLogger(__name__)
 
@@ -98,6 +102,8 @@ class Follower:
         self._footers = footers or self._read_facts
         self._table: Table | None = None
         self._manifests: OrderedDict[str, list[_Entry]] = OrderedDict()
+        self._one_at_a_time = threading.Lock()
+        """Held for the manifests, which exporters read, too."""
 
     @property
     def table(self) -> Table:
@@ -115,7 +121,10 @@ class Follower:
         return self._table
 
     @property
-    def schema(self) -> pa.Schema:
+    def schema(self) -> pa.Schema | None:
+        """Columns of every file; None where they differ, so that footers have to be read."""
+        if self._shape == LAKE or len(self.table.metadata.schemas) > 1:
+            return None
         return self.table.schema().as_arrow()
 
     def refresh(self) -> None:
@@ -286,14 +295,16 @@ class Follower:
 
     def _entries(self, manifest: ManifestFile) -> list[_Entry]:
         """Return the entries of a manifest, which never changes."""
-        found = self._manifests.get(manifest.manifest_path)
+        with self._one_at_a_time:
+            found = self._manifests.get(manifest.manifest_path)
         if found is None:
             entries = manifest.fetch_manifest_entry(self.table.io, discard_deleted=False)
             found = [_Entry(self._file(one), one.snapshot_id or 0, one.status) for one in entries]
+        with self._one_at_a_time:
             self._manifests[manifest.manifest_path] = found
+            self._manifests.move_to_end(manifest.manifest_path)
             while len(self._manifests) > KEPT_MANIFESTS:
                 self._manifests.popitem(last=False)
-        self._manifests.move_to_end(manifest.manifest_path)
         return found
 
     def _file(self, entry: ManifestEntry) -> TableFile:
@@ -328,3 +339,23 @@ def _number(snapshot: Snapshot) -> int:
 
 def _sequence(number: int | None) -> int:
     return number or 0
+
+
+def commits_of(files: Iterable[TableFile], schema: pa.Schema | None) -> Iterator[Commit]:
+    """Group files by commit; large commits come in several pieces."""
+    ordered = sorted(files, key=lambda one: one.sequence)
+    for sequence, found in groupby(ordered, key=lambda one: one.sequence):
+        paths = [local_path(one.path) for one in found]
+        for at in range(0, len(paths), FILES_AT_ONCE):
+            yield Commit(sequence, paths[at : at + FILES_AT_ONCE], schema)
+
+
+def local_path(path: str) -> str:
+    """Return the path of a local file as DuckDB reads it; other addresses stay.
+
+    >>> local_path("file:///lake/a.parquet"), local_path("s3://b/a.parquet")
+    ('/lake/a.parquet', 's3://b/a.parquet')
+    """
+    if path.startswith("file:"):
+        return "/" + path.removeprefix("file:").lstrip("/")
+    return path

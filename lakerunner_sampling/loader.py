@@ -8,16 +8,18 @@ fit; a chunk has at most `CHUNK_ROWS` spans, so that a long trace is several chu
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from fsspec.spec import AbstractFileSystem
 
-from lakerunner_sampling.follower import Follower, TableFile
+from lakerunner_sampling.follower import Follower, TableFile, local_path
 from lakerunner_sampling.policies.hashing import with_threshold
-from lakerunner_sampling.shapes import EVERYTHING, SpanShape
+from lakerunner_sampling.shapes import EVERYTHING, SpanShape, schema_of
 from resources.duckdb import DuckSession
 
 CHUNK_ROWS, CHUNK_BYTES = 4096, 4 << 20
@@ -42,7 +44,7 @@ def pack(traces: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, EXPORTS) as writer:
         writer.write_table(traces.select(EXPORTS.names).cast(EXPORTS))
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue())
 
 
 def unpack(body: bytes) -> pa.Table:
@@ -60,6 +62,8 @@ class Loader:
     session: DuckSession
     scratch: Path
     """Folder of decoded files, for tables that hold raw bytes."""
+    files: AbstractFileSystem | None = None
+    """File system of tables that are not on disk."""
 
     def load(self, traces: pa.Table) -> Iterator[pa.Table]:
         """Yield the spans of traces (`EXPORTS`) in chunks, sorted by trace and start."""
@@ -69,8 +73,11 @@ class Loader:
         last = max(traces["last_sequence"].to_pylist())
         buckets = self.follower.buckets_of(traces["trace_id"].to_pylist())
         files = self.follower.files_between(first, last, buckets)
-        if files:
-            yield from self._chunks(traces, files, last)
+        try:
+            if files:
+                yield from self._chunks(traces, files, last)
+        finally:
+            shutil.rmtree(self.scratch, ignore_errors=True)
 
     def _chunks(self, traces: pa.Table, files: Sequence[TableFile], last: int) -> Iterator[pa.Table]:
         is_late = any(traces["is_late"].to_pylist())
@@ -101,8 +108,11 @@ class Loader:
         )
 
     def _relation(self, paths: Sequence[str]) -> str:
-        ready = self.shape.prepare(paths, self.scratch)
-        return self.shape.relation(ready, self.follower.schema)
+        found = [local_path(one) for one in paths]
+        ready = self.shape.prepare(found, self.scratch)
+        is_plain = ready == found
+        schema = self.follower.schema if is_plain else None
+        return self.shape.relation(ready, schema or schema_of(ready, self.files if is_plain else None))
 
 
 def _with_thresholds(spans: pa.Table) -> pa.Table:

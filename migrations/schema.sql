@@ -601,6 +601,7 @@ CREATE TABLE lakerunner.sampler (
     lease_until timestamptz NOT NULL DEFAULT now(),
     snapshot_id bigint NOT NULL DEFAULT 0,
     sequence bigint NOT NULL DEFAULT 0,
+    low_sequence bigint NOT NULL DEFAULT 0,
     watermark_ns bigint NOT NULL DEFAULT 0,
     memory bytea NOT NULL DEFAULT '',
     policies text NOT NULL DEFAULT '',

@@ -57,12 +57,14 @@ def _resource_of(row: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _span(row: Mapping[str, Any]) -> Span:
+    code = Status.StatusCode.ValueType(row["status_code"] or 0)
     found = Span(
         trace_id=row["trace_id"], span_id=row["span_id"] or b"", parent_span_id=row["parent_span_id"] or b"",
-        trace_state=row["trace_state"] or "", flags=row["flags"] or 0, name=row["name"] or "", kind=row["kind"] or 0,
+        trace_state=row["trace_state"] or "", flags=row["flags"] or 0, name=row["name"] or "",
+        kind=Span.SpanKind.ValueType(row["kind"] or 0),
         start_time_unix_nano=row["start_ns"] or 0, end_time_unix_nano=row["end_ns"] or 0,
         attributes=_pairs(row["attributes"] or ()),
-        status=Status(code=row["status_code"] or 0, message=row["status_message"] or ""),
+        status=Status(code=code, message=row["status_message"] or ""),
     )  # fmt: skip
     for event in row["events"] or ():
         found.events.add(

@@ -129,7 +129,7 @@ class FileSender:
     def encode(self, spans: pa.Table) -> bytes:
         sink = pa.BufferOutputStream()
         pq.write_table(spans, sink, compression="zstd")
-        return sink.getvalue().to_pybytes()
+        return bytes(sink.getvalue())
 
     def send(self, payload: bytes, traces: int, identity: str) -> Reply:
         del traces

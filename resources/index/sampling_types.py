@@ -30,7 +30,8 @@ DECISION = np.dtype(
         ("revision", "<i4"),
     ]
 )
-"""Row of a decision; `reason` is a place in `SamplingStep.reasons`, or an id of the index when read back."""
+"""Row of a decision; `reason` is a place in `SamplingStep.reasons`, and `SAME` where a revision keeps it."""
+SAME = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class SamplerRecord:
     snapshot_id: int = 0
     """Last snapshot of the table that was decided; 0: none yet."""
     sequence: int = 0
+    low_sequence: int = 0
+    """First commit with spans of a trace that was undecided then; the state is rebuilt from there."""
     watermark_ns: int = 0
     memory: bytes = b""
     """State of rate limits and dynamic samplers."""

@@ -82,7 +82,7 @@ def claim(clocked: Clocked, owner: str = "one", org: str = "acme", name: str = "
 
 def step(record: SamplerRecord, sequence: int, decisions: Rows, *batches: ExportBatch) -> SamplingStep:
     reached = replace(
-        record, sequence=sequence, snapshot_id=-sequence, watermark_ns=7, memory=b"\0\x01", policies="p1"
+        record, sequence=sequence, snapshot_id=-sequence, low_sequence=2, watermark_ns=7, memory=b"\0\x01", policies="p1"
     )
     return SamplingStep(reached, decisions, REASONS, batches)
 
@@ -105,6 +105,7 @@ def test_a_sampler_has_one_owner_until_its_lease_ends(clocked: Clocked) -> None:
     clocked.wait(LEASE_S + 1)
     assert clocked.index.write_step(step(first, 3, rows(1)))
     second = claim(clocked, "two")
+    assert (second.low_sequence, second.watermark_ns) == (2, 7)
     assert (second.token, second.sequence, second.snapshot_id, second.memory, second.policies) == (
         2, 3, -3, b"\0\x01", "p1",
     )  # fmt: skip
@@ -152,6 +153,19 @@ def test_a_later_decision_replaces_the_earlier_one(clocked: Clocked) -> None:
     assert ids(index.known_decisions(record, trace(1) + trace(2))) == [(1, False, 1, 1), (2, True, 4, 2)]
     (found,) = index.find_decisions("acme", trace(2))
     assert (found.policy, found.spans, found.revision) == ("errors", 9, 2)
+
+
+def test_a_revision_may_keep_its_reason(clocked: Clocked) -> None:
+    index, record = clocked.index, claim(clocked)
+    assert index.write_step(step(record, 1, rows(1, 2)))
+    known = index.known_decisions(record, trace(1))
+    known["spans"], known["sequence"], known["revision"] = 8, 5, 2
+    newer = step(record, 5, np.concatenate([known, rows(3, sequence=5, kept=False)]))
+    assert index.write_step(replace(newer, record=replace(newer.record, policies="p2")))
+    (found,) = index.find_decisions("acme", trace(1))
+    assert (found.policy, found.policies, found.spans, found.sequence) == ("errors", "p1", 8, 5)
+    (other,) = index.find_decisions("acme", trace(3))
+    assert (other.policy, other.policies) == ("rest", "p2")
 
 
 def test_a_trace_is_decided_for_the_first_time_once(clocked: Clocked) -> None:

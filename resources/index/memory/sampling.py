@@ -10,8 +10,10 @@ import numpy as np
 from resources.index.memory.state import MemoryPart, SamplingState, WaitingBatch
 from resources.index.sampling_types import (
     DECISION,
+    SAME,
     DeadTraces,
     ExportLetter,
+    Reason,
     Rows,
     SamplerRecord,
     SamplingStep,
@@ -61,7 +63,7 @@ class Sampling(MemoryPart):
             if not _holds(sampling, record):
                 return False
             sampling.samplers[record.org, record.name] = record
-            for one in _stored(step, now):
+            for one in _stored(step, now, sampling):
                 key = record.sampler_id, one.trace_id
                 if one.revision == 1 and key in sampling.decisions:
                     raise ValueError(f"a second first decision about {one.trace_id.hex()}")
@@ -241,12 +243,17 @@ def _name(sampling: SamplingState, sampler_id: int) -> str:
     return next(one.name for one in sampling.samplers.values() if one.sampler_id == sampler_id)
 
 
-def _stored(step: SamplingStep, now: float) -> Iterator[StoredDecision]:
+def _stored(step: SamplingStep, now: float, sampling: SamplingState) -> Iterator[StoredDecision]:
     for row in step.decisions:
-        reason = step.reasons[int(row["reason"])]
+        trace_id, policies = row["trace_id"].tobytes(), step.record.policies
+        if row["reason"] == SAME:
+            known = sampling.decisions[step.record.sampler_id, trace_id]
+            reason, policies = Reason(known.policy, known.reason), known.policies
+        else:
+            reason = step.reasons[int(row["reason"])]
         yield StoredDecision(
-            step.record.name, row["trace_id"].tobytes(), bool(row["is_kept"]), reason.policy, reason.reason,
-            step.record.policies, float(row["probability"]), int(row["threshold"]), int(row["spans"]),
+            step.record.name, trace_id, bool(row["is_kept"]), reason.policy, reason.reason,
+            policies, float(row["probability"]), int(row["threshold"]), int(row["spans"]),
             int(row["first_ns"]), int(row["last_ns"]), int(row["first_sequence"]), int(row["last_sequence"]),
             int(row["sequence"]), int(row["revision"]), now,
         )  # fmt: skip
@@ -256,4 +263,5 @@ def _rows(found: Iterable[StoredDecision]) -> Rows:
     stored = list(found)
     names = [name for name in DECISION.names or () if name not in {"trace_id", "reason"}]
     columns = {name: np.array([getattr(one, name) for one in stored]) for name in names}
-    return rows_of({**columns, "trace_id": b"".join(one.trace_id for one in stored)}, len(stored))
+    ids = b"".join(one.trace_id for one in stored)
+    return rows_of({**columns, "reason": SAME, "trace_id": ids}, len(stored))

@@ -11,6 +11,7 @@ import numpy as np
 from resources.index.postgres.connections import Connection, PostgresPart, storable
 from resources.index.sampling_types import (
     DECISION,
+    SAME,
     DeadTraces,
     ExportLetter,
     Reason,
@@ -59,7 +60,8 @@ class Sampling(PostgresPart):
         record = step.record
         values = {
             **_claim(record), "snapshot_id": record.snapshot_id, "sequence": record.sequence,
-            "watermark_ns": record.watermark_ns, "memory": record.memory, "policies": record.policies,
+            "low_sequence": record.low_sequence, "watermark_ns": record.watermark_ns,
+            "memory": record.memory, "policies": record.policies,
         }  # fmt: skip
         with self._transaction() as connection:
             if not connection.execute(SQL["write_checkpoint"], values).rowcount:
@@ -186,10 +188,7 @@ def _reason_ids(connection: Connection, record: SamplerRecord, reasons: Sequence
 
 def _copy(connection: Connection, record: SamplerRecord, decisions: Rows, reason_ids: Sequence[int]) -> None:
     """Write decisions as one block in the binary format of COPY."""
-    replaced = decisions[decisions["revision"] > 1]
-    if len(replaced):
-        values = {"sampler_id": record.sampler_id, "ids": ids_of(packed_ids(replaced))}
-        connection.execute(SQL["drop_decisions"], values)
+    before = _dropped(connection, record, decisions[decisions["revision"] > 1])
     rows = np.zeros(len(decisions), _COPY_ROW)
     rows["columns"] = len(_TYPES)
     for name, kind in _TYPES.items():
@@ -198,14 +197,26 @@ def _copy(connection: Connection, record: SamplerRecord, decisions: Rows, reason
         if name != "reason":
             rows[name] = decisions[name]
     rows["sampler_id"] = record.sampler_id
-    rows["reason_id"] = np.asarray(reason_ids, np.int64)[decisions["reason"]]
+    rows["reason_id"] = np.asarray([*reason_ids, 0], np.int64)[decisions["reason"]]
+    for at in np.flatnonzero(decisions["reason"] == SAME):
+        rows["reason_id"][at] = before[decisions["trace_id"][at].tobytes()]
     with connection.cursor() as cursor, cursor.copy(SQL["copy_decisions"]) as copy:
         copy.write(_COPY_HEAD)
         copy.write(rows.tobytes())
         copy.write(_COPY_END)
 
 
+def _dropped(connection: Connection, record: SamplerRecord, replaced: Rows) -> dict[bytes, int]:
+    """Delete the decisions that others replace; return their reasons by trace."""
+    if not len(replaced):
+        return {}
+    values = {"sampler_id": record.sampler_id, "ids": ids_of(packed_ids(replaced))}
+    found = connection.execute(SQL["drop_decisions"], values).fetchall()
+    return {row["trace_id"]: row["reason_id"] for row in found}
+
+
 def _rows(found: Sequence[Mapping[str, Any]]) -> Rows:
-    names = {name: "reason_id" if name == "reason" else name for name in DECISION.names or ()}
-    columns: dict[str, Any] = {name: [row[key] for row in found] for name, key in names.items()}
+    names = [name for name in DECISION.names or () if name != "reason"]
+    columns: dict[str, Any] = {name: [row[name] for row in found] for name in names}
+    columns["reason"] = SAME
     return rows_of({**columns, "trace_id": b"".join(columns["trace_id"])}, len(found))

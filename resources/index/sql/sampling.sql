@@ -11,7 +11,8 @@ SET
     owner = %(owner)s, token = token + 1, lease_until = now() + make_interval(secs => %(lease_s)s),
     changed_at = now()
 WHERE org_id = %(org)s AND name = %(name)s AND (owner = %(owner)s OR lease_until <= now())
-RETURNING sampler_id, org_id, name, owner, token, snapshot_id, sequence, watermark_ns, memory, policies;
+RETURNING sampler_id, org_id, name, owner, token, snapshot_id, sequence, low_sequence, watermark_ns, memory,
+    policies;
 
 -- name: beat_sampler
 UPDATE lakerunner.sampler
@@ -26,8 +27,8 @@ WHERE sampler_id = %(sampler_id)s AND owner = %(owner)s AND token = %(token)s;
 -- name: write_checkpoint
 UPDATE lakerunner.sampler
 SET
-    snapshot_id = %(snapshot_id)s, sequence = %(sequence)s, watermark_ns = %(watermark_ns)s,
-    memory = %(memory)s, policies = %(policies)s, changed_at = now()
+    snapshot_id = %(snapshot_id)s, sequence = %(sequence)s, low_sequence = %(low_sequence)s,
+    watermark_ns = %(watermark_ns)s, memory = %(memory)s, policies = %(policies)s, changed_at = now()
 WHERE sampler_id = %(sampler_id)s AND owner = %(owner)s AND token = %(token)s;
 
 -- name: add_reasons
@@ -59,7 +60,8 @@ WHERE sampler_id = %(sampler_id)s AND policies = %(policies)s;
 
 -- name: drop_decisions
 DELETE FROM lakerunner.sampling_decision
-WHERE sampler_id = %(sampler_id)s AND trace_id = any(%(ids)s::bytea[]);
+WHERE sampler_id = %(sampler_id)s AND trace_id = any(%(ids)s::bytea[])
+RETURNING trace_id, reason_id;
 
 -- name: copy_decisions
 COPY lakerunner.sampling_decision (
@@ -83,7 +85,6 @@ FROM unnest(%(destinations)s::text[], %(parts)s::integer[], %(traces)s::integer[
 SELECT
     d.trace_id,
     d.is_kept,
-    d.reason_id,
     d.probability,
     d.threshold,
     d.spans,
@@ -100,7 +101,6 @@ INNER JOIN lakerunner.sampling_decision AS d ON d.sampler_id = %(sampler_id)s AN
 SELECT
     trace_id,
     is_kept,
-    reason_id,
     probability,
     threshold,
     spans,
