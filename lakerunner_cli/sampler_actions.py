@@ -44,6 +44,17 @@ WORD_BYTES = 16
 TIMEOUT_S = 10.0
 
 
+def run_sampler(args: Namespace, settings: Settings) -> int:
+    from lakerunner_sampling.app import serve
+    from lakerunner_sampling.follower import TableError
+
+    with _actionable():
+        try:
+            return serve(settings, args.config)
+        except TableError as error:
+            raise CommandError(str(error)) from error
+
+
 def run_backtest(args: Namespace, settings: Settings) -> int:
     del settings
     with _actionable():

@@ -25,6 +25,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot, ancestors_of
 from pyiceberg.transforms import BucketTransform
 
 from lakerunner_sampling.aggregate import Commit
+from lakerunner_sampling.table_files import TableFiles
 from resources.lake.segment_file import SegmentFacts, read_facts
 
 if TYPE_CHECKING:
@@ -345,17 +346,6 @@ def commits_of(files: Iterable[TableFile], schema: pa.Schema | None) -> Iterator
     """Group files by commit; large commits come in several pieces."""
     ordered = sorted(files, key=lambda one: one.sequence)
     for sequence, found in groupby(ordered, key=lambda one: one.sequence):
-        paths = [local_path(one.path) for one in found]
+        paths = [TableFiles.named(one.path) for one in found]
         for at in range(0, len(paths), FILES_AT_ONCE):
             yield Commit(sequence, paths[at : at + FILES_AT_ONCE], schema)
-
-
-def local_path(path: str) -> str:
-    """Return the path of a local file as DuckDB reads it; other addresses stay.
-
-    >>> local_path("file:///lake/a.parquet"), local_path("s3://b/a.parquet")
-    ('/lake/a.parquet', 's3://b/a.parquet')
-    """
-    if path.startswith("file:"):
-        return "/" + path.removeprefix("file:").lstrip("/")
-    return path

@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fsspec.spec import AbstractFileSystem
 
-from lakerunner_sampling.follower import Follower, TableFile, local_path
+from lakerunner_sampling.follower import Follower, TableFile
 from lakerunner_sampling.policies.hashing import with_threshold
 from lakerunner_sampling.shapes import EVERYTHING, SpanShape, schema_of
+from lakerunner_sampling.table_files import TableFiles
 from resources.duckdb import DuckSession
 
 CHUNK_ROWS, CHUNK_BYTES = 4096, 4 << 20
@@ -108,7 +109,7 @@ class Loader:
         )
 
     def _relation(self, paths: Sequence[str]) -> str:
-        found = [local_path(one) for one in paths]
+        found = [TableFiles.named(one) for one in paths]
         ready = self.shape.prepare(found, self.scratch)
         is_plain = ready == found
         schema = self.follower.schema if is_plain else None

@@ -118,6 +118,11 @@ class Sampler:
         self._memory = LimiterMemory()
         self._watermark_ns = 0
 
+    @property
+    def dedup_counts(self) -> Counter[str]:
+        """Number of ids that Redis and PostgreSQL answered for."""
+        return self._dedup.counts
+
     def stop(self) -> None:
         """End after the commit under way."""
         self._stop.set()

@@ -190,6 +190,12 @@ class Settings:
     ruler_store_s: float = 10.0
     ruler_check_s: float = 300.0
     ruler_check_queries: int = 60
+    # --- tail sampling (`lakerunner sampler run`) ---------------------------------------------------
+    sampler_host: str = "127.0.0.1"
+    sampler_port: int = 8080
+    sampler_lease_s: float = 10.0
+    sampler_poll_s: float = 1.0
+    sampler_keep_days: int = 7
     # --- operations -------------------------------------------------------------------------------
     log_level: str = "INFO"
 

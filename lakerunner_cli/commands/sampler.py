@@ -14,9 +14,10 @@ from pathlib import Path
 from resources.settings import Settings
 
 NAME = "sampler"
-HELP = "Tail sampling: try policies on the past, explain decisions."
+HELP = "Tail sampling: run a sampler, try policies on the past, explain decisions."
 EXAMPLES = """\
 examples:
+  lakerunner sampler run --config sampler.yaml
   lakerunner sampler backtest --policies new.yaml --files 'spans/*.parquet'
   lakerunner sampler backtest --policies new.yaml --against current.yaml --config sampler.yaml \\
       --from now-6h --to now-1h --plot
@@ -97,6 +98,19 @@ def _add_source(parser: ArgumentParser) -> None:
     )
 
 
+def _configure_run(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--config", type=Path, required=True, metavar="FILE",
+        help="table, Redis, destinations and policies; see docs/how-to-sample-traces.md",
+    )  # fmt: skip
+
+
+def _run(args: Namespace, settings: Settings) -> int:
+    from lakerunner_cli.sampler_actions import run_sampler
+
+    return run_sampler(args, settings)
+
+
 def _backtest(args: Namespace, settings: Settings) -> int:
     from lakerunner_cli.sampler_actions import run_backtest
 
@@ -110,6 +124,7 @@ def _explain(args: Namespace, settings: Settings) -> int:
 
 
 VERBS: Mapping[str, Verb] = {
+    "run": Verb("Follow a table of spans, decide which traces are kept, export them.", _configure_run, _run),
     "backtest": Verb(
         "Decide spans of the past with a policy file.", _configure_backtest, _backtest, EXAMPLES
     ),

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from resources.index.account_types import ApiKey, MetricFamily, StorageProfile
 from resources.index.query_log import AskedQuery
 from resources.index.rule_types import RuleHour, RuleKind, StoredRule
-<<<<<<< HEAD
 from resources.index.ruling_types import (
     AlertChange,
     AlertCorrection,
@@ -22,10 +21,7 @@ from resources.index.ruling_types import (
     RecordedOutcome,
     StoredNotice,
 )
-=======
-from resources.index.ruling_types import AlertChange, GroupRecord, StoredNotice
 from resources.index.sampling_types import DeadTraces, SamplerRecord, StoredBatch, StoredDecision
->>>>>>> 50d81bc (index: decisions, checkpoint and batches of samplers in one transaction)
 from resources.index.types import (
     BatchPlan,
     BatchState,
@@ -213,13 +209,10 @@ class State:
     asked: dict[tuple[str, int, str], AskedQuery] = field(default_factory=dict)
     """Queries by organisation, day and identity."""
     ruling: RulingState = field(default_factory=RulingState)
-<<<<<<< HEAD
     open_tables: dict[tuple[str, str], StoredTable] = field(default_factory=dict)
     """Tables by organisation and dataset."""
     last_table: int = 0
-=======
     sampling: SamplingState = field(default_factory=SamplingState)
->>>>>>> 50d81bc (index: decisions, checkpoint and batches of samplers in one transaction)
     last_object: int = 0
     last_batch: int = 0
     """Number of the last batch: numbers are not given twice, like those of the tables."""
