@@ -22,7 +22,6 @@ from lakerunner_cli.command import CommandError
 from lakerunner_cli.progress import Progress
 from lakerunner_cli.query_output import bar, sparkline
 from lakerunner_query.api.shared.times import moment_ns
-from lakerunner_query.errors import InvalidRequestError
 from lakerunner_sampling.aggregate import StateLimits
 from lakerunner_sampling.backtest import BUCKETS, Report, Spans, Verdict, backtest, one_trace
 from lakerunner_sampling.config import AppConfig, SamplerConfig, make_shape, read_config_file
@@ -172,7 +171,7 @@ def _source(args: Namespace, config: SamplerConfig | None) -> Iterator[tuple[Spa
 def _moment(text: str, now: int) -> int:
     try:
         return moment_ns(text, now)
-    except InvalidRequestError as error:
+    except ValueError as error:
         raise CommandError(str(error)) from error
 
 
@@ -197,16 +196,16 @@ def _found(
 
 def _matching(pattern: str) -> list[str]:
     """Return the files of a pattern, which `Path.glob` would refuse where it is absolute."""
-    found = map(Path, glob(pattern, recursive=True))  # noqa: PTH207
-    return sorted(str(each.absolute()) for each in found if each.is_file())
+    return sorted(str(Path(each).absolute()) for each in glob(pattern, recursive=True))  # noqa: PTH207
 
 
 def _table(name: str, config: SamplerConfig) -> Table:
-    from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import NoSuchTableError
 
+    from lakerunner_sampling.follower import open_catalog
+
     try:
-        return load_catalog(config.table.catalog, **config.table.properties).load_table(name)
+        return open_catalog(config.table.properties).load_table(name)
     except NoSuchTableError as error:
         raise CommandError(
             f"the catalog has no table {name}: name it as NAMESPACE.TABLE with --table"

@@ -115,7 +115,7 @@ def opened(settings: Settings, config: SamplerConfig) -> Iterator[Parts]:
         raise SettingsError("storage_type memory is for comparisons: run a sampler with storage_type iceberg")
     folder = _scratch(app.scratch or settings.data_dir / "sampler", f"{app.organization}-{app.name}")
     name = f"{config.table.namespace}.{config.table.table}"
-    follower = Follower(open_catalog("sampler", config.table.properties), name, config.table.shape)
+    follower = Follower(open_catalog(config.table.properties), name, config.table.shape)
     files = TableFiles(follower.table.io)
     shape = make_shape(config.table.shape, files)
     readable = _readable(settings, config, follower)

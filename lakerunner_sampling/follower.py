@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 KEPT_MANIFESTS = 4096
 FILES_AT_ONCE = 64
 LAKE = "lake"
+CATALOG = "lakerunner"
+"""Name of a catalog that has no other; that of open tables."""
 _log = logging.getLogger(__name__)
 
 
@@ -88,9 +90,9 @@ class Footers(Protocol):
         """Return a segment's facts; None if the file is gone."""
 
 
-def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
-    """Open a catalog; `type` (sql, rest, glue, hive), `uri` and so on are pyiceberg's properties."""
-    return load_catalog(name, **properties)
+def open_catalog(properties: Mapping[str, str]) -> Catalog:
+    """Open a catalog by pyiceberg's properties; `catalog-name` is the name in a SQL catalog's rows."""
+    return load_catalog(properties.get("catalog-name", CATALOG), **properties)
 
 
 class Follower:

@@ -17,12 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fsspec.spec import AbstractFileSystem
 
-from lakerunner_sampling.aggregate import StateLimits, TraceState
-from lakerunner_sampling.follower import Follower, commits_of
+from lakerunner_sampling.aggregate import Commit, StateLimits, TraceState
+from lakerunner_sampling.follower import FILES_AT_ONCE, Follower
 from lakerunner_sampling.loader import EXPORTS, pack
 from lakerunner_sampling.policies.decide import PolicySet
 from lakerunner_sampling.policies.model import Decisions
 from lakerunner_sampling.shapes import SpanShape
+from lakerunner_sampling.table_files import TableFiles
 from resources.arrays import Flags, Int64s
 from resources.index.sampling_types import (
     SAME,
@@ -206,12 +207,14 @@ class WholeTraces:
         self._state = TraceState(policies, shape, replace(limits, scratch=limits.scratch / "whole"), files)
 
     def aggregate(self, ids: pa.Array, first: int, last: int) -> pa.Table:
-        """Return the aggregates of traces over commits `first` to `last`."""
+        """Return the aggregates of traces over commits `first` to `last`, as if they came with the last one."""
         buckets = self._follower.buckets_of(ids.to_pylist())
         files = self._follower.files_between(first, last, buckets)
+        paths = [TableFiles.named(one.path) for one in files]
         try:
-            for commit in commits_of(files, self._follower.schema):
-                self._state.add(commit, ids)
+            for at in range(0, len(paths), FILES_AT_ONCE):
+                part = paths[at : at + FILES_AT_ONCE]
+                self._state.add(Commit(last, part, self._follower.schema), ids)
             return self._state.of(ids)
         finally:
             self._state.evict(ids)

@@ -132,7 +132,7 @@ def test_decisions_are_found_by_trace_and_by_commit(clocked: Clocked) -> None:
     index, record = clocked.index, claim(clocked)
     assert index.write_step(step(record, 1, rows(*range(1, 6))))
     assert index.write_step(step(record, 2, rows(6, 7, sequence=2, kept=False)))
-    known = index.known_decisions(record, trace(7) + trace(99) + trace(2))
+    known = index.known_decisions(record, trace(7) + trace(99) + trace(2) + trace(7))
     assert ids(known) == [(2, True, 1, 1), (7, False, 2, 1)]
     assert known["first_ns"].tolist() == [1_700_000_000_000_000_001] * 2
     assert (known["probability"].tolist(), known["threshold"].tolist()) == ([0.25] * 2, [1 << 55] * 2)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +29,7 @@ class RedisServer:
         self._process = subprocess.Popen(
             ["redis-server", "--port", "0", "--unixsocket", f"{self.folder}/redis.sock", "--save", "",
              "--appendonly", "no", "--dir", str(self.folder)],
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         client = redis.Redis.from_url(self.url)
         for _ in range(200):
@@ -54,3 +56,13 @@ def start_redis(folder: Path) -> RedisServer:
     server = RedisServer(folder)
     server.start()
     return server
+
+
+@contextmanager
+def running_redis(folder: Path) -> Iterator[RedisServer]:
+    """Run a server for as long as the block runs."""
+    server = start_redis(folder)
+    try:
+        yield server
+    finally:
+        server.stop()

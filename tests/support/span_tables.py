@@ -66,7 +66,7 @@ def catalog_properties(folder: Path) -> dict[str, str]:
 
 def make_table(folder: Path, buckets: int = 0, properties: dict[str, str] | None = None) -> Table:
     folder.mkdir(parents=True, exist_ok=True)
-    catalog = SqlCatalog("test", **{**catalog_properties(folder), **(properties or {})})
+    catalog = SqlCatalog("lakerunner", **{**catalog_properties(folder), **(properties or {})})
     catalog.create_namespace_if_not_exists("default")
     fields = [NestedField(at, name, kind, required=False) for at, (name, kind) in enumerate(_FIELDS, 1)]
     spec = PartitionSpec(PartitionField(1, 1000, BucketTransform(buckets), "bucket")) if buckets else None

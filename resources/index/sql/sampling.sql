@@ -94,7 +94,7 @@ SELECT
     d.last_sequence,
     d.sequence,
     d.revision
-FROM unnest(%(ids)s::bytea[]) AS wanted (trace_id)
+FROM (SELECT DISTINCT unnest(%(ids)s::bytea[]) AS trace_id) AS wanted
 INNER JOIN lakerunner.sampling_decision AS d ON d.sampler_id = %(sampler_id)s AND wanted.trace_id = d.trace_id;
 
 -- name: decided_since
