@@ -207,7 +207,7 @@ class WholeTraces:
         self._state = TraceState(policies, shape, replace(limits, scratch=limits.scratch / "whole"), files)
 
     def aggregate(self, ids: pa.Array, first: int, last: int) -> pa.Table:
-        """Return the aggregates of traces over commits `first` to `last`, as if they came with the last one."""
+        """Return the aggregates of traces over commits, as if all came with the last one."""
         buckets = self._follower.buckets_of(ids.to_pylist())
         files = self._follower.files_between(first, last, buckets)
         paths = [TableFiles.named(one.path) for one in files]

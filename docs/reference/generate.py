@@ -256,6 +256,14 @@ MEANINGS: dict[str, dict[str, str]] = {
         "ruler_check_queries": "Queries that a `ruler` process makes for that in half a minute; the others "
         "wait.",
     },
+    "Tail sampling": {
+        "sampler_host": "Address on which `lakerunner sampler run` serves HTTP; beyond loopback, decisions need "
+        "a key.",
+        "sampler_port": "Its port.",
+        "sampler_lease_s": "Seconds without a heartbeat after which another process takes a sampler over.",
+        "sampler_poll_s": "Seconds between two looks for new commits.",
+        "sampler_keep_days": "Days for which decisions and refused traces are kept; more than traces grow.",
+    },
     "Operations": {
         "log_level": "`DEBUG`, `INFO`, `WARNING` or `ERROR`, for ingress, query API, workers and watchdog.",
     },

@@ -82,7 +82,13 @@ def claim(clocked: Clocked, owner: str = "one", org: str = "acme", name: str = "
 
 def step(record: SamplerRecord, sequence: int, decisions: Rows, *batches: ExportBatch) -> SamplingStep:
     reached = replace(
-        record, sequence=sequence, snapshot_id=-sequence, low_sequence=2, watermark_ns=7, memory=b"\0\x01", policies="p1"
+        record,
+        sequence=sequence,
+        snapshot_id=-sequence,
+        low_sequence=2,
+        watermark_ns=7,
+        memory=b"\0\x01",
+        policies="p1",
     )
     return SamplingStep(reached, decisions, REASONS, batches)
 

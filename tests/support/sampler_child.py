@@ -171,7 +171,8 @@ def decisions_of(dsn: str, name: str) -> pa.Table:
     import psycopg
 
     query = """
-        SELECT d.trace_id, d.is_kept, r.policy, d.spans, d.probability, d.first_sequence, d.sequence, d.revision
+        SELECT d.trace_id, d.is_kept, r.policy, d.spans, d.probability, d.first_sequence, d.sequence,
+            d.revision
         FROM lakerunner.sampling_decision d JOIN lakerunner.sampling_reason r USING (reason_id)
         JOIN lakerunner.sampler s ON s.sampler_id = d.sampler_id WHERE s.name = %s ORDER BY d.trace_id
     """
