@@ -257,8 +257,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "wait.",
     },
     "Tail sampling": {
-        "sampler_host": "Address on which `lakerunner sampler run` serves HTTP; beyond loopback, decisions need "
-        "a key.",
+        "sampler_host": "Address on which `lakerunner sampler run` serves HTTP; beyond loopback, decisions "
+        "need a key.",
         "sampler_port": "Its port.",
         "sampler_lease_s": "Seconds without a heartbeat after which another process takes a sampler over.",
         "sampler_poll_s": "Seconds between two looks for new commits.",

@@ -31,8 +31,7 @@ def fill(table: Table, seed: int) -> None:
                 SpanRow(trace * 7919 << 70 | trace, span, at + span / 10, error=chance.random() < 0.05)
                 for span in range(1, chance.randint(2, 5))
             ]
-        for _ in range(3 if number > 3 else 0):
-            trace = chance.randint(1, (number - 3) * TRACES)
+        for trace in chance.sample(range(1, max(number - 3, 1) * TRACES), 3 if number > 3 else 0):
             error = chance.random() < 0.5
             rows.append(SpanRow(trace * 7919 << 70 | trace, 100 + number, number * 10, error=error))
         append(table, *rows)
@@ -64,7 +63,7 @@ def test_twenty_kills_change_nothing(tmp_path: Path, postgres_index: PostgresInd
         assert live(Child(index_dsn, tmp_path, quiet, COMMITS)) == 0
         path, chance, kills = config(tmp_path, "killed", sink, redis.url), random.Random(5), 0
         while kills < KILLS:
-            exit_code = live(Child(index_dsn, tmp_path, path, COMMITS, chance.randint(1, 9)))
+            exit_code = live(Child(index_dsn, tmp_path, path, COMMITS, chance.randint(1, 14)))
             assert exit_code in {0, -9}
             if exit_code == 0:
                 break

@@ -11,7 +11,17 @@ SET
     owner = %(owner)s, token = token + 1, lease_until = now() + make_interval(secs => %(lease_s)s),
     changed_at = now()
 WHERE org_id = %(org)s AND name = %(name)s AND (owner = %(owner)s OR lease_until <= now())
-RETURNING sampler_id, org_id, name, owner, token, snapshot_id, sequence, low_sequence, watermark_ns, memory,
+RETURNING
+    sampler_id,
+    org_id,
+    name,
+    owner,
+    token,
+    snapshot_id,
+    sequence,
+    low_sequence,
+    watermark_ns,
+    memory,
     policies;
 
 -- name: beat_sampler
@@ -67,7 +77,7 @@ RETURNING trace_id, reason_id;
 COPY lakerunner.sampling_decision (
     sampler_id, trace_id, is_kept, reason_id, probability, threshold, spans, first_ns, last_ns,
     first_sequence, last_sequence, sequence, revision
-) FROM STDIN (FORMAT BINARY);
+) FROM STDIN WITH (FORMAT "binary");
 
 -- name: add_batches
 INSERT INTO lakerunner.sampling_batch (sampler_id, destination, sequence, part, traces, body)
