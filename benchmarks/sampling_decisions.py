@@ -5,8 +5,8 @@
 
 Spans of an hour are written as commits of the canonical table; then, each in a process of its own,
 `incremental` adds commit after commit and decides what is complete, `cold` reads the whole hour at once,
-`map` does so with a policy on an attribute of the map, `memory` holds whole spans in Python, the old way. Each
-prints one line of JSON with its peak memory (VmHWM) and the load of the machine.
+`map` does so with a policy on an attribute of the map, `memory` holds whole spans in Python, the old way.
+Each prints one line of JSON with its peak memory (VmHWM) and the load of the machine.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def url(tmp_path: Path, postgres_index: PostgresIndex, index_dsn: str) -> Iterat
     }  # fmt: skip
     log = (tmp_path / "log").open("wb")
     process = subprocess.Popen(
-        [sys.executable, "-m", "lakerunner_cli.main", "sampler", "run", "--config", f"{tmp_path}/sampler.yaml"],
+        [sys.executable, "-m", "lakerunner_cli.main", "sampler", "run", f"--config={tmp_path}/sampler.yaml"],
         env=environment, stdout=log, stderr=log,
     )  # fmt: skip
     try:

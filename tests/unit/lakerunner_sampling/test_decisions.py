@@ -112,7 +112,8 @@ def test_traces_are_kept_early_as_they_are_in_the_end(tmp_path: Path) -> None:
 EARLY = """
 - {name: errors, type: status_code, status_code: {status_codes: [ERROR]}}
 - {name: slow, type: and, and: {and_sub_policy: [
-    {name: a, type: latency, latency: {threshold_ms: 2000}}, {name: b, type: span_count, span_count: {min_spans: 3}}]}}
+    {name: a, type: latency, latency: {threshold_ms: 2000}},
+    {name: b, type: span_count, span_count: {min_spans: 3}}]}}
 - {name: chance, type: probabilistic, probabilistic: {sampling_percentage: 40}}
 """
 
