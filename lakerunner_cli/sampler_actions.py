@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from glob import glob
-from os import get_terminal_size
 from pathlib import Path
+from shutil import get_terminal_size
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -264,10 +264,7 @@ def _plot(name: str, verdict: Verdict) -> Iterator[str]:
     points = [(at / SECOND_NS, share) for at, share in verdict.kept_share]
     if not points:
         return
-    try:
-        width = max(min(get_terminal_size().columns - 40, BUCKETS), 10)
-    except OSError:  # no terminal
-        width = BUCKETS
+    width = max(min(get_terminal_size((BUCKETS + 40, 24)).columns - 40, BUCKETS), 10)
     shares = [share for _, share in points]
     line = sparkline(points, points[0][0], points[-1][0], width)
     yield f"share of traces kept, {name:<8} {line}  {min(shares):.2%} to {max(shares):.2%}"

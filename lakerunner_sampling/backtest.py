@@ -46,7 +46,7 @@ class Spans:
 
 @dataclass(frozen=True, slots=True)
 class PolicyShare:
-    """What one policy decided."""
+    """Share of one policy in the decisions."""
 
     policy: str
     kept: bool
@@ -56,7 +56,7 @@ class PolicyShare:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a policy set makes of the window."""
+    """Result of one policy set over the window."""
 
     traces: int
     spans: int
@@ -107,7 +107,7 @@ def backtest(
     limits: StateLimits,
     progress: Callable[[int, int], None] | None = None,
 ) -> Report:
-    """Decide the window with the new policies, and with the current ones if they are given."""
+    """Decide the window with the new policies, and with the current ones if given."""
     decided = decide_all(spans, new, limits, progress)
     window = _window(spans, decided)
     verdict = _verdict(new, decided, window)
@@ -166,7 +166,7 @@ def _within(traces: pa.Table, spans: Spans) -> pa.Table:
 
 
 def batches(traces: pa.Table, limits: StateLimits) -> Iterator[tuple[pa.Table, DecisionMoment]]:
-    """Yield the batches in which a sampler would have decided, by the time each trace was complete."""
+    """Yield the batches a sampler would have decided, by the completion of traces."""
     complete = completed_at(traces, limits)
     order = np.argsort(complete, kind="stable")
     sorted_traces, steps = traces.take(pa.array(order)), -(-complete[order] // STEP_NS)

@@ -67,7 +67,7 @@ class TableConfig:
 
 @dataclass(frozen=True, slots=True)
 class AppConfig:
-    """When a trace is complete, and bounds of the process."""
+    """Completeness of traces, and bounds of the process."""
 
     name: str = "default"
     """Name of this sampler among those of an organisation."""

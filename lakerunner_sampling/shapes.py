@@ -1,4 +1,4 @@
-"""A table shape reads the columns of its files as the canonical span relation, in DuckDB SQL.
+"""A table shape reads its files as the canonical span relation, in DuckDB SQL.
 
     files of any shape  →  SELECT … AS trace_id, … AS start_ns, …, … AS "span:http.route"
 
@@ -86,7 +86,7 @@ class SpanShape(Protocol):
 
 
 class CanonicalShape:
-    """One row per span, with the names of the OpenTelemetry protocol or of the seed's table.
+    """A span is a row, named as in the OpenTelemetry protocol.
 
     A column may bear any of its names (`operation_name`, `span_name`, `name`); one that the table lacks is
     null. Attributes are a map of text, or columns of their own named by the key or `attr_…`, `resource_…`.

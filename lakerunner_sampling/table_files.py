@@ -1,4 +1,4 @@
-"""Data files of an Iceberg table are opened through the table's own FileIO, wherever they lie.
+"""Data files of an Iceberg table are opened through its own FileIO.
 
     s3://bucket/data/1.parquet  →  table:///s3%3A%2F%2Fbucket%2Fdata%2F1.parquet, which DuckDB reads
 

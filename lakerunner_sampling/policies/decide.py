@@ -115,7 +115,7 @@ class PolicySet:
         return Decisions(table, self._remember(memory, moment, budgets, learned))
 
     def votes(self, traces: pa.Table, moment: DecisionMoment, memory: LimiterMemory) -> list[dict[str, Any]]:
-        """Return how every policy, and every part of one, votes on the first of some traces."""
+        """Return the votes of all policies and their parts on the first trace."""
         batch, chance = self._drawn(traces, self._salts)
         rates, _ = self._rates(traces, moment, memory)
         voting = Voting(batch, chance, self._budgets(moment, memory), rates)

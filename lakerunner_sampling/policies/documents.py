@@ -49,7 +49,7 @@ class PolicyFileError(PolicyError):
 
 @dataclass(frozen=True, slots=True)
 class PolicyDocument:
-    """What a file says of sampling."""
+    """Content of a policy file."""
 
     policies: tuple[Policy, ...]
     first_match: bool = False

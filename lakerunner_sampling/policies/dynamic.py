@@ -1,8 +1,8 @@
-"""Dynamic samplers learn a rate for each key of traces, as Refinery's do with an exponential moving average.
+"""Dynamic samplers learn a rate for each key of traces, as Refinery's do.
 
     12,000 times "GET /", 30 times "POST /pay", goal 1 in 10   →   1 in 18 of the first, each of the second
 
-Counts of an interval enter the moving average; each key gets a share of the goal in proportion to the
+Counts of an interval enter an exponential moving average; each key gets a share of the goal in proportion to the
 logarithm of its average. Rates change between batches only.
 """
 
@@ -39,7 +39,7 @@ class DynamicSettings:
 
 @dataclass(slots=True)
 class DynamicState:
-    """What a dynamic sampler has learned; travels as JSON."""
+    """Averages, rates and counts of a dynamic sampler; travels as JSON."""
 
     average: dict[str, float] = field(default_factory=dict)
     rates: dict[str, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Rate and byte limits cut a batch by randomness, so that counts of kept traces can be scaled back.
+"""Limits cut a batch by randomness, so that counts can be scaled back.
 
     budget 10: costs 4 4 4 by falling randomness  →  the first two; threshold just above the third's
 

@@ -80,7 +80,7 @@ class DecisionMoment:
 
 @dataclass(frozen=True, slots=True)
 class LimiterMemory:
-    """What limiters and dynamic samplers remember, by the path of their policy."""
+    """Memory of limiters and dynamic samplers, by the path of their policy."""
 
     at_ns: int | None = None
     """Watermark of the last decision."""

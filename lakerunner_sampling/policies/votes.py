@@ -101,7 +101,7 @@ class Chance:
 
 @dataclass(slots=True)
 class Budgets:
-    """What limiters may spend in this batch, and how they cut it."""
+    """Budgets of limiters in this batch, and how they cut it."""
 
     spans: dict[str, tuple[float, int]]
     """Budget and burst by path; parts of composites too."""
@@ -188,7 +188,7 @@ class Voting:
 
 
 def strictness(policy: Policy, voting: Voting) -> Int64s | int:
-    """Return the threshold that a policy's vote to keep stands for, as the collector reports it."""
+    """Return the threshold that a vote to keep stands for, as in the collector."""
     match policy.rule:
         case Probabilistic(_, percentage):
             return threshold_of(percentage / 100)
@@ -261,7 +261,7 @@ def cells(policies: tuple[Policy, ...], voting: Voting) -> Iterator[tuple[Voting
 
 
 def _ladder(limits: set[int]) -> Iterator[tuple[int, float]]:
-    """Yield a hash of each step between the limits, with the step's share of all hashes."""
+    """Yield a hash of each step between the limits, with the step's share."""
     below = 0
     for limit in sorted(limits):
         yield limit, (limit + 1 - below) / HASHES
