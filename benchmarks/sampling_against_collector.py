@@ -1,11 +1,10 @@
 """Decisions of the collector's own tail_sampling code beside ours, for random policies and traces.
 
-    python -m benchmarks.sampling_against_collector --sets 200 [--golden FILE]
+    python -m benchmarks.sampling_against_collector --sets 200 [--golden tests/golden/sampling/collector.json]
 
-Go builds the processor's source, from the module proxy, with `sampling_against_collector_test.go` among it and
-without OTTL, one of whose modules is not to be had. It decides with the feature gate `usetracestate` off and
-on. `--golden` keeps the decisions of some sets (tests/golden/sampling/collector.json), which a test compares
-with ours from then on.
+Go builds the processor's source, from the module proxy, with `sampling_against_collector_test.go` among it
+and without OTTL, one of whose modules is not to be had. It decides with the feature gate `usetracestate` off
+and on. `--golden` keeps the decisions of some sets, which a test compares with ours from then on.
 """
 
 from __future__ import annotations
@@ -94,8 +93,8 @@ def compare(program: Path, sets: int, *, tracestate: bool) -> tuple[dict[str, in
             folder = root / f"{seed:06d}"
             theirs = json.loads((folder / "collector.json").read_text())
             kept = bits({key: each["keep"] for key, each in theirs.items()}, spans)
-            made = {"seed": seed, "tracestate": tracestate, "spans": digest(spans)}
-            golden.append({**made, "policies": policies, "kept": kept})
+            golden.append({"seed": seed, "tracestate": tracestate, "spans": digest(spans), "policies": policies,
+                           "kept": kept})  # fmt: skip
             counts["sets"] += 1
             for key, row in ours(policies, spans, folder, tracestate).items():
                 counts["traces"] += 1

@@ -2,8 +2,8 @@
 
     12,000 times "GET /", 30 times "POST /pay", goal 1 in 10   →   1 in 18 of the first, each of the second
 
-Counts of an interval enter an exponential moving average; each key gets a share of the goal in proportion to the
-logarithm of its average. Rates change between batches only.
+Counts of an interval enter an exponential moving average; each key gets a share of the goal in proportion to
+the logarithm of its average. Rates change between batches only.
 """
 
 from __future__ import annotations

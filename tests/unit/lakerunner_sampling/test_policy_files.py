@@ -40,7 +40,7 @@ processors:
 exporters: {otlp: {endpoint: "x:4317"}}
 service: {pipelines: {traces: {receivers: [otlp], processors: [tail_sampling/traces], exporters: [otlp]}}}
 """
-SEED = b"""
+LAKEKEEPER = b"""
 storage:
   storage_type: "iceberg"
   iceberg:
@@ -86,8 +86,8 @@ def test_a_collectors_configuration_loads_unchanged() -> None:
     ]
 
 
-def test_the_seeds_configuration_loads() -> None:
-    found = read_config(SEED, {"SECRET": "a$$b"})
+def test_a_configuration_with_lakekeeper_loads() -> None:
+    found = read_config(LAKEKEEPER, {"SECRET": "a$$b"})
     assert (found.storage_type, found.table.namespace, found.table.table) == (
         "iceberg",
         "default",

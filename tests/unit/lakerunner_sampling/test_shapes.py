@@ -179,17 +179,17 @@ def test_the_relation_holds_every_column(name: str, spans: list[Span], tmp_path:
         assert row["size"] > 80 or not span.name
 
 
-def test_columns_of_the_seeds_table_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "seed.parquet"
-    seed = pa.table({
+def test_times_in_ms_and_columns_of_attributes_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "spans.parquet"
+    held = pa.table({
         "trace_id": pa.array([bytes(16)], pa.binary(16)), "span_id": pa.array([bytes(16)], pa.binary(16)),
         "status_code": pa.array([2], pa.int32()), "duration_ms": pa.array([5], pa.int64()),
         "timestamp_ms": pa.array([1_000], pa.int64()), "operation_name": ["GET"],
         "attributes": pa.array([[("http.route", "map")]], MAP), "attr_http_route": ["own column"],
     })  # fmt: skip
-    pq.write_table(seed, path)
+    pq.write_table(held, path)
     wanted = Wanted(frozenset({"start_ns", "end_ns", "name"}), (Attribute(Scope.SPAN, "http.route"),))
-    found = duckdb.sql(CanonicalShape().relation([str(path)], seed.schema, wanted)).fetchall()
+    found = duckdb.sql(CanonicalShape().relation([str(path)], held.schema, wanted)).fetchall()
     assert found == [(1_000_000_000, 1_005_000_000, "GET", "own column")]
 
 
