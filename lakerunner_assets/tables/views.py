@@ -1,6 +1,6 @@
 """A view turns stored times, ids and values into those that engines compute with.
 
-    stored    chq_value_scaled 25  base 1700  exponent 2  double null     view    value 17.25
+    stored    value_scaled 25  base 1700  exponent 2  double null     view    value 17.25
     stored    rollup_count 1  last_scaled 7  all others null              view    sum 7.0  min 7.0  max 7.0
 
 Values are integers in the files, and nulls of rollups are defaults. The expressions say what

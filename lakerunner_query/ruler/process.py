@@ -32,6 +32,7 @@ from lakerunner_query.ruler.questions import Questions
 from lakerunner_query.ruler.samples import SampleWriter
 from lakerunner_query.ruler.schedule import next_time, share
 from lakerunner_query.rules.catalog import CatalogError, derived_of, group_of
+from lakerunner_query.rules.chains import reads_derived
 from lakerunner_query.rules.documents import RecordingRule
 from lakerunner_query.rules.ruling import has_alerts
 from resources.index.postgres import IndexUnavailableError, PostgresIndex
@@ -75,8 +76,8 @@ class Ruler:
         self.checker = Checker(settings, index, questions, clock, self.counts)
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._turns = asyncio.Semaphore(settings.ruler_concurrency)
-        self._seen_until: dict[str, float] = {}
-        """Time by the clock until which all that arrived is visible, by organisation."""
+        self._seen_until: dict[tuple[str, bool], float] = {}
+        """Time by the clock until which all that arrived is visible, to records and to derived metrics."""
         self._live: list[int] | None = None
         """Groups that exist; None before the first look, when nothing may be forgotten yet."""
         self._judged: dict[tuple[int, int], bool] = {}
@@ -150,8 +151,13 @@ class Ruler:
         """Look until when all that arrived is visible."""
         orgs, now_s = sorted({own.stored.org for own in self.groups.values()}), self._clock()
         found = await self._ask(self._index.freshness, orgs, FRESHNESS_WINDOW_S)
-        waited_s = {one.org: one.seconds for one in found}
-        self._seen_until = {org: now_s - waited_s.get(org, 0.0) for org in orgs}
+        waited_s = {(one.org, False): one.seconds for one in found}
+        waited_s |= {(one.org, True): one.derived_s for one in found}
+        self._seen_until = {
+            (org, is_derived): now_s - waited_s.get((org, is_derived), 0.0)
+            for org in orgs
+            for is_derived in (False, True)
+        }
 
     async def sweep(self) -> None:
         """Forget what is too old, and report what this process did."""
@@ -231,7 +237,8 @@ class Ruler:
         while True:
             own.follow()
             now_s = self._clock()
-            needed_s = now_s - self._seen_until.get(own.stored.org, now_s)
+            org, made = own.stored.org, self.checker.made.get(own.stored.org, ())
+            needed_s = now_s - self._seen_until.get((org, reads_derived(own.group, made)), now_s)
             delay_s = min(max(least_s, needed_s), most_s)
             clock_ms, until_ms = round(now_s * 1000), round((now_s - delay_s) * 1000)
             waited_ms = max(waited_ms, clock_ms - until_ms)

@@ -19,6 +19,8 @@ from lakerunner_query.rules.documents import AlertRule, RecordingRule, RuleGroup
 from lakerunner_query.syntax import Matcher, MatchOp, Task, unwind
 from lakerunner_query.vectors.vector import NAME
 
+SPAN_METRICS = "traces_s"
+"""Beginning of the names of metrics that are derived from spans without a rule."""
 _Rule = tuple[int, int]
 """Positions of a group, and of a rule in it."""
 
@@ -73,6 +75,15 @@ def names_read(text: str, names: Sequence[str]) -> list[str]:
     return [name for name in names if name in read]
 
 
+def reads_derived(group: RuleGroup, made: Sequence[str]) -> bool:
+    """Tell whether rules of a group may read metrics that are derived: those in `made`, or those of spans."""
+    if group.language is RuleLanguage.LAKEQL:
+        return True
+    if group.language is not RuleLanguage.PROMQL:
+        return False
+    return any(SPAN_METRICS in rule.expr or _reads_any(rule.expr, tuple(made)) for rule in group.rules)
+
+
 def _with_rules(group: RuleGroup, rules: tuple[RecordingRule | AlertRule, ...]) -> RuleGroup:
     return RuleGroup(
         group.name,
@@ -121,6 +132,11 @@ def _sorted_rules(groups: Sequence[RuleGroup]) -> list[_Rule]:
     for each in rules:
         unwind(visit(each))
     return order
+
+
+@lru_cache(maxsize=4096)
+def _reads_any(text: str, names: tuple[str, ...]) -> bool:
+    return bool(names_read(text, names))
 
 
 @lru_cache(maxsize=2048)

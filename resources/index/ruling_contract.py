@@ -128,5 +128,5 @@ class RulerIndex(AlertIndex, RuleIndex, Protocol):
     def freshness(self, orgs: Sequence[str], window_s: float) -> list[Freshness]:
         """Tell for how long the oldest arrival of the last `window_s` has waited to be seen, if one waits.
 
-        One whose hour has to be derived anew waits until that is done.
+        Derived metrics show it when its hour was derived anew. One that failed before is not waited for.
         """

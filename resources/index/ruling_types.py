@@ -100,6 +100,8 @@ class Freshness:
 
     org: str
     seconds: float
+    derived_s: float
+    """Seconds for which metrics that are derived from data have waited, or the data itself."""
 
 
 @dataclass(frozen=True, slots=True)

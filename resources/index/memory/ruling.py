@@ -259,9 +259,11 @@ class Ruling(IntakeDesk):
                 ]
                 recent = [o for o in mine if o.registered_at > now - window_s]
                 since = now - due_s if due_s else float("inf")
-                waits = [now - o.registered_at for o in recent if _is_unseen(o, since)]
-                if waits or due_s:
-                    found.append(Freshness(org, max([*waits, due_s])))
+                waits_s = max((now - o.registered_at for o in recent if _is_unseen(o)), default=0.0)
+                done = [o for o in recent if o.done_at is not None and o.done_at >= since]
+                derived_s = max([waits_s, due_s, *(now - o.registered_at for o in done)])
+                if derived_s:
+                    found.append(Freshness(org, waits_s, derived_s))
             return found
 
     def _derivation_s(self, org: str, now: float) -> float:
@@ -296,7 +298,5 @@ class Ruling(IntakeDesk):
                 known.busy_until, known.error = self._clock() + delay_s, error
 
 
-def _is_unseen(o: Object, due_since: float) -> bool:
-    """Tell whether an object waits, or came after an hour became due to be derived."""
-    is_waiting = o.state in {ObjectState.REGISTERED, ObjectState.BATCHED}
-    return is_waiting or (o.done_at is not None and o.done_at >= due_since)
+def _is_unseen(o: Object) -> bool:
+    return o.state in {ObjectState.REGISTERED, ObjectState.BATCHED} and not o.tries

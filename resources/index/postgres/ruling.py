@@ -211,7 +211,7 @@ class Ruling(PostgresPart):
     def freshness(self, orgs: Sequence[str], window_s: float) -> list[Freshness]:
         fields = {"orgs": list(orgs), "window_s": window_s, "derived_ms": MATERIALIZED_MS, "ruler": RULER}
         rows = self._rows(SQL["arrival_freshness"], fields)
-        return [Freshness(row["org"], row["seconds"]) for row in rows]
+        return [Freshness(row["org"], row["seconds"], row["derived_s"]) for row in rows]
 
 
 def _json(value: object) -> Jsonb:

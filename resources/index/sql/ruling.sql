@@ -184,8 +184,8 @@ WHERE at_ms < (extract(EPOCH FROM now()) - %(change_s)s) * 1000;
 DELETE FROM lakerunner.ruler_group
 WHERE changed_at < now() - make_interval(secs => %(group_s)s) AND rule_id <> all(%(live)s);
 
--- Most of the arrivals of the last minutes are visible after so long; what waits counts with its age. Metrics that are
--- derived from them follow later: an hour that is due to be derived again adds the time for which it has been so.
+-- The oldest arrival that queries do not see yet, or whose hour is due to be derived again. An object that failed once
+-- is not waited for: it may never be readable.
 
 -- name: arrival_freshness
 WITH due AS (
@@ -205,18 +205,22 @@ WITH due AS (
 unseen AS (
     SELECT
         org_id,
-        registered_at AS since
+        registered_at AS since,
+        TRUE AS is_arrival
     FROM lakerunner.raw_object
     WHERE
         org_id = any(%(orgs)s)
         AND signal IN ('logs', 'metrics', 'traces')
+        AND arrival_hour_ns >= (extract(EPOCH FROM now()) - 7200) * 1000000000
         AND state IN ('registered', 'batched')
+        AND tries = 0
         AND collector <> %(ruler)s
         AND registered_at > now() - make_interval(secs => %(window_s)s)
     UNION ALL
     SELECT
         o.org_id,
-        o.registered_at AS since
+        o.registered_at AS since,
+        FALSE AS is_arrival
     FROM lakerunner.raw_object AS o
     INNER JOIN due AS d ON o.org_id = d.org_id
     WHERE
@@ -229,13 +233,15 @@ unseen AS (
     UNION ALL
     SELECT
         org_id,
-        since
+        since,
+        FALSE AS is_arrival
     FROM due
 )
 
 SELECT
     org_id AS org,
-    extract(EPOCH FROM now() - min(since))::float8 AS seconds
+    coalesce(extract(EPOCH FROM now() - min(since) FILTER (WHERE is_arrival)), 0)::float8 AS seconds,
+    extract(EPOCH FROM now() - min(since))::float8 AS derived_s
 FROM unseen
 GROUP BY org_id
 ORDER BY org_id;
