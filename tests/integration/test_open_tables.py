@@ -115,6 +115,7 @@ def test_organisations_have_tables_of_their_own(opened: OpenLake) -> None:
     opened.index.remove_table("other", "logs")
 
 
+@pytest.mark.slow
 def test_compaction_rebuilds_late_rows_and_retention(opened: OpenLake, asked: Asked) -> None:
     """One snapshot per change; the one before it stays readable until it expires, then its files go."""
     with opened.table("logs") as table:
