@@ -74,6 +74,8 @@ def soak(folder: Path, dsn: str, files: list[Path], process: Any) -> dict[str, A
     catalog = SqlCatalog("lakerunner", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
     table, seconds, peaks = catalog.load_table("default.spans"), [], []
     with psycopg.connect(dsn, autocommit=True) as connection:
+        while not claimed(connection):
+            time.sleep(0.05)
         for number, file in enumerate(files, 1):
             table.add_files([f"file://{file}"], check_duplicate_files=False)
             seen = time.perf_counter()
@@ -103,6 +105,11 @@ def soak(folder: Path, dsn: str, files: list[Path], process: Any) -> dict[str, A
         "exported_files": len(list((folder / "out").glob("*.parquet"))),
         "bytes_per_decision": round(table_bytes[0] / max(1, counted[0])),
     }  # fmt: skip
+
+
+def claimed(connection: psycopg.Connection[Any]) -> bool:
+    row = connection.execute("SELECT count(*) FROM lakerunner.sampler WHERE owner <> ''").fetchone()
+    return row is not None and row[0] > 0
 
 
 def reached(connection: psycopg.Connection[Any], number: int) -> bool:

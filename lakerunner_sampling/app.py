@@ -8,9 +8,9 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from litestar import Litestar, MediaType, Request, Response, get, post
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
+from litestar.types import Scope
 
 from lakerunner_sampling.aggregate import StateLimits
 from lakerunner_sampling.backtest import Spans, backtest
@@ -54,21 +55,30 @@ MOST_POLICY_BYTES = 1 << 20
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
 class Parts:
     """All that runs in the process."""
 
-    settings: Settings
-    options: SamplerOptions
-    index: PostgresIndex
-    follower: Follower
-    sampler: Sampler
-    exporters: list[Exporter]
-    session: DuckSession
-    stop: threading.Event = field(default_factory=threading.Event)
-    trying: threading.Lock = field(default_factory=threading.Lock)
-    """Held by a back-test or an explanation: one at a time."""
-    threads: list[threading.Thread] = field(default_factory=list)
+    def __init__(
+        self,
+        settings: Settings,
+        options: SamplerOptions,
+        index: PostgresIndex,
+        follower: Follower,
+        sampler: Sampler,
+        exporters: Sequence[Exporter],
+        session: DuckSession,
+    ) -> None:
+        self.settings = settings
+        self.options = options
+        self.index = index
+        self.follower = follower
+        self.sampler = sampler
+        self.exporters = exporters
+        self.session = session
+        self.stop = threading.Event()
+        self.trying = threading.Lock()
+        """Held by a back-test or an explanation: one at a time."""
+        self.threads: list[threading.Thread] = []
 
     def start(self) -> None:
         """Start all threads."""
@@ -331,9 +341,15 @@ def create_sampler_app(parts: Parts) -> Litestar:
     return Litestar(
         route_handlers=[alive, ready, metrics, decisions, try_policies],
         lifespan=[lifespan],
+        after_exception=[_log_error],
         dependencies={"parts": Provide(_parts, sync_to_thread=False)},
         openapi_config=None,
     )
+
+
+async def _log_error(error: Exception, scope: Scope) -> None:
+    if not isinstance(error, HTTPException):
+        _log.error("%s failed", scope["path"], exc_info=error)
 
 
 def _parts(state: State) -> Parts:
