@@ -18,10 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from fsspec.spec import AbstractFileSystem
 
-from lakerunner_assets.decode.dispatch import DecodeOptions, Place
 from lakerunner_assets.decode.errors import DecodeError
 from lakerunner_assets.decode.naming import attribute_of
-from lakerunner_assets.decode.otlp.traces import decode_traces
 from lakerunner_sampling.shapes import (
     BYTES_OF_SPAN,
     EVERYTHING,
@@ -125,7 +123,7 @@ class AutomqRawShape(LakeShape):
         made = [self._write(table, folder) for chunk in chunks for table in self._decoded(chunk)]
         if made:
             return made
-        return [self._write(decode_traces(b"", Place(0, 0, 0), DecodeOptions()).table, folder)]
+        return [self._write(_decode(b""), folder)]
 
     def _chunks(self, file: str) -> Iterator[RawChunk]:
         source = pq.ParquetFile(file, filesystem=self._source)
@@ -145,11 +143,11 @@ class AutomqRawShape(LakeShape):
 
     def _decoded(self, chunk: RawChunk) -> Iterator[pa.Table]:
         try:
-            yield decode_traces(b"".join(chunk.values), Place(0, 0, 0), DecodeOptions()).table
+            yield _decode(b"".join(chunk.values))
         except DecodeError:
             for value in chunk.values:
                 try:
-                    yield decode_traces(value, Place(0, 0, 0), DecodeOptions()).table
+                    yield _decode(value)
                 except DecodeError as error:
                     self.rejected += 1
                     log.warning("a record of %s is no OTLP and was left out: %s", chunk.file, error)
@@ -206,3 +204,11 @@ def _lake_map(scope: str, mapped: Collection[MappedColumn], schema: pa.Schema) -
     if OVERFLOW_COLUMNS[scope] not in schema.names:
         return flat
     return f"map_concat({flat}, coalesce({quoted(OVERFLOW_COLUMNS[scope])}, {empty}))"
+
+
+def _decode(data: bytes) -> pa.Table:
+    """Decode OTLP; its kernels cost 65 MB, which only tables of raw records pay."""
+    from lakerunner_assets.decode.dispatch import DecodeOptions, Place
+    from lakerunner_assets.decode.otlp.traces import decode_traces
+
+    return decode_traces(data, Place(0, 0, 0), DecodeOptions()).table
