@@ -93,8 +93,8 @@ def compare(program: Path, sets: int, *, tracestate: bool) -> tuple[dict[str, in
             folder = root / f"{seed:06d}"
             theirs = json.loads((folder / "collector.json").read_text())
             kept = bits({key: each["keep"] for key, each in theirs.items()}, spans)
-            asked = {"seed": seed, "tracestate": tracestate, "spans": digest(spans)}
-            golden.append({**asked, "policies": policies, "kept": kept})
+            held = {"seed": seed, "tracestate": tracestate, "spans": digest(spans)}
+            golden.append({**held, "policies": policies, "kept": kept})
             counts["sets"] += 1
             for key, row in ours(policies, spans, folder, tracestate).items():
                 counts["traces"] += 1

@@ -268,7 +268,7 @@ _REFERENCE = re.compile(r"\$\$|\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*)
 
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 
-_PIECE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|µs|ms|s|m|h)")
+_PIECE = re.compile(r"([0-9]++(?:\.[0-9]++)?+)(ns|us|µs|ms|s|m|h)")
 _LONGEST = 40
 
 
@@ -280,7 +280,10 @@ def go_duration(text: str) -> int:
     """
     if text == "0":
         return 0
-    pieces = _PIECE.findall(text)
-    if not pieces or "".join(count + unit for count, unit in pieces) != text or len(text) > _LONGEST:
+    total, at = 0, 0
+    while at < len(text) <= _LONGEST and (piece := _PIECE.match(text, at)):
+        total += int(Decimal(piece[1]) * _UNITS[piece[2]])
+        at = piece.end()
+    if at == 0 or at < len(text):
         raise ValueError(f"invalid duration {text!r}: expected a number with unit, such as 10s")
-    return sum(int(Decimal(count) * _UNITS[unit]) for count, unit in pieces)
+    return total
