@@ -58,7 +58,7 @@ class ClaimLostError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SamplerOptions:
-    """How one sampler works."""
+    """Settings of one sampler."""
 
     org: str
     name: str
