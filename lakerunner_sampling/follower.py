@@ -1,4 +1,4 @@
-"""A follower reads an Iceberg table's new data files, commit by commit, in the order of sequence numbers.
+"""A follower reads an Iceberg table's new data files, commit by commit.
 
     position (sequence 41) → refresh → commits 42 append, 43 replace, 44 append → files of 42 and 44
 
@@ -59,7 +59,7 @@ class TableFile:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What is remembered of an entry of a manifest: a small part, since there are many."""
+    """Part of a manifest's entry that is kept: a small one, since there are many."""
 
     file: TableFile
     snapshot_id: int

@@ -1,4 +1,4 @@
-"""Spans of kept traces are loaded from the files of the commits that hold them, in bounded chunks.
+"""Spans of kept traces are loaded from the files that hold them, in chunks.
 
     batch (trace, commits 41 to 44) → files of these commits and buckets → join by trace id → chunks by trace
 

@@ -75,7 +75,7 @@ class SamplerOptions:
 
 @dataclass(slots=True)
 class Progress:
-    """What a sampler did, for `/metrics` and probes."""
+    """Counts of a sampler, for `/metrics` and probes."""
 
     counts: Counter[str] = field(default_factory=Counter)
     sequence: int = 0

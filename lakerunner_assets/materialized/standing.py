@@ -1,4 +1,4 @@
-"""Samples that were derived of an hour are read back as cells, so that records can be added to them.
+"""Derived samples of an hour are read back, so that records can be added.
 
     shop_took, shop_took_count, shop_took_min, shop_took_max of 12:00   →   the cells they were written of
 
@@ -51,7 +51,7 @@ class RuleStanding:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What was derived of an hour before records were added."""
+    """Metrics that were derived of an hour before records were added."""
 
     rules: tuple[RuleStanding, ...] = ()
     segments: tuple[SegmentRef, ...] = ()

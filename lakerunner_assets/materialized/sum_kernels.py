@@ -1,4 +1,4 @@
-"""Doubles are summed without rounding in between, so that no order of theirs shows in a sum.
+"""Doubles are summed exactly, so that their order does not show.
 
 `np.add.reduceat` rounds after each: what was derived at once and what was derived in parts would differ in
 the last digit. `math.fsum` gives the same sums for about 100 ns a value; this kernel takes some 10.

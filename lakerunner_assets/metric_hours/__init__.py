@@ -1,1 +1,1 @@
-"""Hours of metrics that rules make of other records are claimed, made by a task and swapped whole."""
+"""Hours of metrics made by rules are claimed, made and swapped whole."""

@@ -80,7 +80,7 @@ class HourMade:
 
 @dataclass(frozen=True, slots=True)
 class Maker(Generic[Hour, Answer]):
-    """What makes the hours of a tier."""
+    """Task, unit and publication of a tier's hours."""
 
     kind: BatchKind
     task: Callable[[bytes], bytes]

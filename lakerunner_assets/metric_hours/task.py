@@ -1,4 +1,4 @@
-"""A Spark task fetches segments, makes the samples of one hour and puts them into the lake.
+"""A Spark task fetches segments and writes the samples of one hour.
 
 Units travel to it as JSON, and answers come back. A segment that cannot be read fails this hour only.
 """

@@ -1,4 +1,4 @@
-"""Kernels of logarithms and powers of two have the last digits of Go's `math`, which unit tests compare.
+"""Kernels of logarithms and powers of two give the last digits of Go's `math`.
 
 They are not for speed: 16 ns a value, NumPy 1 ns (`python -m benchmarks.kernels.windows`), but NumPy's result
 differs in one value of ten (`exp2`) or thirty (`log2`).

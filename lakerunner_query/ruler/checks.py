@@ -49,6 +49,7 @@ from resources.index.ruling_contract import RulerIndex
 from resources.index.ruling_types import AlertChange, AlertCorrection, ChangedInput
 from resources.lake.layout import Signal
 from resources.lake.metric_families import ALL_SUFFIXES
+from resources.lake.signals import FACTS
 from resources.settings import Settings
 
 NS_PER_MS = 1_000_000
@@ -225,7 +226,7 @@ class Checker:
             return signal.get(own.group.language, one.signal) is one.signal
         if names_read(rule.expr, self.made.get(own.stored.org, ())):
             return True
-        if one.signal is not Signal.METRICS:
+        if FACTS[one.signal].recorded_by != own.group.language.value:
             return False
         names = [name + suffix for name in one.metric_names for suffix in ("", *ALL_SUFFIXES)]
         return not names or bool(names_read(rule.expr, names))

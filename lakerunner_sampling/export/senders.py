@@ -35,7 +35,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a destination said."""
+    """Answer of a destination."""
 
     outcome: Outcome
     error: str = ""

@@ -44,7 +44,7 @@ class GrpcError(Exception):
 
 @dataclass(slots=True)
 class _Answer:
-    """What has arrived of an answer."""
+    """Parts of an answer that have arrived."""
 
     headers: dict[str, str] = field(default_factory=dict)
     body: bytearray = field(default_factory=bytearray)

@@ -17,7 +17,6 @@ from resources.index.query_log import QueryLogIndex
 from resources.index.rule_contract import RuleIndex
 from resources.index.rule_types import CoverageQuery, RuleHour
 from resources.index.ruling_contract import AlertIndex
-from resources.index.ruling_types import RecordedOutcome
 from resources.index.sweeping_types import (
     Aging,
     LakeFile,
@@ -389,9 +388,6 @@ class PipelineIndex(IngressIndex, TierIndex, RetentionIndex, RuleIndex, TableInd
 
         That is what was sent of these signals, and all derived metrics.
         """
-
-    def note_recorded_rules(self, org: str, outcomes: Sequence[RecordedOutcome]) -> None:
-        """Record how rules went in an hour; a newer hour that is known already stays."""
 
     def objects_with_rows_in(self, org: str, signal: Signal, hour_ns: int) -> list[RawObject]:
         """List done objects that hold rows of this event hour."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from resources.index.rule_types import RuleChange, RuleSet, StoredRule
+from resources.index.ruling_types import RecordedOutcome
 
 
 class RuleIndex(Protocol):
@@ -25,3 +26,6 @@ class RuleIndex(Protocol):
 
     def all_rules(self) -> list[StoredRule]:
         """List the live rules of all enabled organisations, ordered by them, kind, namespace and name."""
+
+    def note_recorded_rules(self, org: str, outcomes: Sequence[RecordedOutcome]) -> None:
+        """Record how rules went in an hour; a newer hour that is known already stays."""

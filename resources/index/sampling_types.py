@@ -101,7 +101,7 @@ class StoredBatch:
 
 @dataclass(frozen=True, slots=True)
 class WaitingBatches:
-    """What one destination has yet to take, and what it refused."""
+    """Batches that one destination has yet to take, or refused."""
 
     sampler: str
     destination: str

@@ -35,7 +35,7 @@ ONLY_FOR_TESTS = "resources/index/memory/"
 LONGEST_FILE, LONGEST_FUNCTION, SHORTEST_FILE = 450, 60, 40
 WORDS_OF_A_FIRST_SENTENCE = 15
 NO_SUBJECT = re.compile(r"(Of|What|Whether|How|Which|Where|Whose|Who|Why|When)\b")
-WALKS = {"PromQL": 87, "LogQL": 81, "cooking": 61}
+WALKS = {"PromQL": 87, "LogQL": 81, "cooking": 63}
 
 
 def imported(name: str, *, only_top: bool = False) -> set[str]:

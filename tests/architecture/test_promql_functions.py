@@ -50,6 +50,7 @@ OTHER_MEANINGS: Mapping[str, str] = {
     "delta": "a temporality; a Parquet encoding",
     "end": "a parameter of HTTP requests; `@ end()`",
     "group": "a group of rules: a parameter of HTTP requests, a field of answers",
+    "increase": "a value of derived metrics",
     "info": "a kind of annotation",
     "range": "a parameter of duration expressions; a kind of query",
     "scalar": "a type of expressions and results",

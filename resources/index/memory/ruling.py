@@ -22,7 +22,7 @@ from resources.index.ruling_types import (
     WaitingNotices,
 )
 from resources.index.types import ObjectNotice, ObjectState
-from resources.lake.layout import RULER, Signal
+from resources.lake.layout import RULER
 from resources.lake.signals import MATERIALIZED_MS, RECORDED_MS
 from resources.lake.timecut import SECOND_NS
 
@@ -159,9 +159,8 @@ class Ruling(IntakeDesk):
             mine = sorted(key for key in self._state.ruling.recorded if key[0] == org)
             dues = (
                 now - version.due_at
-                for (owner, signal, frequency_ms, _), version in self._state.versions.items()
-                if (owner, signal, frequency_ms) == (org, Signal.METRICS, RECORDED_MS)
-                and version.due_at is not None
+                for (owner, _, frequency_ms, _), version in self._state.versions.items()
+                if (owner, frequency_ms) == (org, RECORDED_MS) and version.due_at is not None
             )
             outcomes = tuple(self._state.ruling.recorded[key] for key in mine)
             return RecordedState(max(dues, default=0.0), outcomes)

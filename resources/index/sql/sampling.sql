@@ -273,17 +273,19 @@ USING (
         found.sampler_id,
         found.trace_id
     FROM lakerunner.sampler AS s
-    CROSS JOIN LATERAL (
-        SELECT
-            d.sampler_id,
-            d.trace_id,
-            d.decided_at
-        FROM lakerunner.sampling_decision AS d
-        WHERE d.sampler_id = s.sampler_id
-        ORDER BY d.sequence
-        LIMIT %(limit)s
-    ) AS found
+    CROSS JOIN
+        LATERAL (
+            SELECT
+                d.sampler_id,
+                d.trace_id,
+                d.decided_at
+            FROM lakerunner.sampling_decision AS d
+            WHERE d.sampler_id = s.sampler_id
+            ORDER BY d.sequence
+            LIMIT %(limit)s
+        ) AS found
     WHERE found.decided_at < now() - make_interval(secs => %(keep_s)s)
+    ORDER BY found.decided_at
     LIMIT %(limit)s
 ) AS aged
 WHERE old.sampler_id = aged.sampler_id AND old.trace_id = aged.trace_id;
