@@ -404,9 +404,7 @@ class PipelineIndex(IngressIndex, TierIndex, RetentionIndex, RuleIndex, TableInd
         """Create batches for these registered objects and claim them at once."""
 
     def live_segments(self, org: str, signal: Signal, frequency_ms: int, hour_ns: int) -> list[Segment]:
-        """List live segments of the signal's own dataset and exactly this window; see `tier_view` for wider
-        ones.
-        """
+        """List live segments of exactly this window; `tier_view` lists those of wider ones."""
 
     def due_partitions(self, signal: Signal, frequency_ms: int, min_due_s: float = 0.0) -> list[DuePartition]:
         """List partitions whose sources changed at least `min_due_s` ago, the longest due first."""
