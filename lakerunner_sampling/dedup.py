@@ -1,6 +1,6 @@
 """Redis says which kept traces another sampler exports already; PostgreSQL answers while Redis is away.
 
-    SET lakerunner:kept:acme:<trace id> <sampler> NX EX 7200      one script for a batch of traces
+    SET lr:acme:<trace id> <sampler> NX EX 7200      one script for a batch of traces
 
 Only kept traces have keys. A key names its sampler: a key of one's own is left from a step that was killed
 before it was stored, and does not stop its repetition. The time to live exceeds the longest trace.
@@ -48,7 +48,7 @@ class Deduplicator:
     ttl_s: int
     url: str = ""
     """Address of Redis; without one PostgreSQL answers always."""
-    prefix: str = "lakerunner:kept"
+    prefix: str = "lr"
     clock: Callable[[], float] = time.monotonic
     counts: Counter[str] = field(default_factory=Counter)
     _redis: redis.Redis | None = None

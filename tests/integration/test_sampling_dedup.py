@@ -49,7 +49,7 @@ def test_a_trace_belongs_to_the_sampler_that_claims_it_first(server: RedisServer
         assert dedup.claim(eu, IDS).tolist() == [False, False, False, True]
         assert dedup.claim(beta, IDS).tolist() == [True] * 4
         assert dedup.claim(us, []).tolist() == []
-        assert 7190 < client.ttl(b"lakerunner:kept:acme:" + IDS[0]) <= 7200
+        assert 7190 < client.ttl(b"lr:acme:" + IDS[0]) <= 7200
         assert client.dbsize() == 8
         dedup.close()
 
