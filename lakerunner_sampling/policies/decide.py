@@ -5,7 +5,7 @@
     none             →  not kept
 
 `sample_on_first_match` names the first that keeps instead. `inverted_decisions` brings back what collectors
-did before 0.140 or so: a policy with `invert_match` that speaks against a trace overrules those that keep it.
+once did: a policy with `invert_match` that speaks against a trace overrules those that keep it.
 """
 
 from __future__ import annotations
