@@ -181,6 +181,10 @@ def _number(reading: Reading, found: Fields, name: str) -> float:
     text = found.text(name)
     if not text:
         return 0.0
+    node = found.values[name][1]
+    if node.tag not in {"!!int", "!!float"}:
+        reading.fault_at(node, f"cannot unmarshal {node.shown()} into float64")
+        return 0.0
     number = _SPECIAL.get(text.lower(), parse_float(text))
     if number is None:
         reading.fault(found.line_of(name), f"expected a number for {name}, found {text!r}")

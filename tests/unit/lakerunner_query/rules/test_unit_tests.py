@@ -110,7 +110,8 @@ def test_only_chosen_groups_run(tmp_path: Path) -> None:
         ("tests: [{start_timestamp: soon}]", "RFC 3339"),
         ("tests: [{start_timestamp: '2026-01-01'}]", "RFC 3339"),
         ("tests: [{start_timestamp: '2026-02-30T00:00:00Z'}]", "RFC 3339"),
-        ("tests: [{promql_expr_test: [{exp_samples: [{value: many}]}]}]", "expected a number"),
+        ("tests: [{promql_expr_test: [{exp_samples: [{value: many}]}]}]", "cannot unmarshal !!str `many`"),
+        ("tests: [{promql_expr_test: [{exp_samples: [{value: '1'}]}]}]", "cannot unmarshal !!str `1`"),
         ("tests: [", "yaml"),
     ],
 )
