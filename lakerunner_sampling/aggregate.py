@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -53,6 +53,8 @@ class Commit:
     files: Sequence[str]
     schema: pa.Schema | None = None
     """Columns that all of the files together have; None: their footers are read."""
+    without: tuple[int, ...] = ()
+    """Raw objects whose spans came with earlier commits."""
 
 
 class TraceState:
@@ -173,7 +175,8 @@ class TraceState:
         schema = commit.schema if commit.schema is not None and files == commit.files else None
         if schema is None:
             schema = schema_of(files, self._files if files == commit.files else None)
-        relation = self.shape.relation(files, schema, self.policies.wanted())
+        wanted = replace(self.policies.wanted(), without=commit.without)
+        relation = self.shape.relation(files, schema, wanted)
         aggregates = ", ".join(f'{each.sql} AS "{each.name}"' for each in self._columns)
         among = "" if only is None else " AND trace_id IN (SELECT trace_id FROM ids)"
         ids = pa.array([], pa.binary()) if only is None else only

@@ -345,9 +345,12 @@ def _sequence(number: int | None) -> int:
 
 
 def commits_of(files: Iterable[TableFile], schema: pa.Schema | None) -> Iterator[Commit]:
-    """Group files by commit; large commits come in several pieces."""
-    ordered = sorted(files, key=lambda one: one.sequence)
-    for sequence, found in groupby(ordered, key=lambda one: one.sequence):
+    """Group files by commit and by what is new in them; large commits come in several pieces."""
+
+    def place(one: TableFile) -> tuple[int, tuple[int, ...]]:
+        return one.sequence, one.without
+
+    for (sequence, without), found in groupby(sorted(files, key=place), key=place):
         paths = [TableFiles.named(one.path) for one in found]
         for at in range(0, len(paths), FILES_AT_ONCE):
-            yield Commit(sequence, paths[at : at + FILES_AT_ONCE], schema)
+            yield Commit(sequence, paths[at : at + FILES_AT_ONCE], schema, without)

@@ -36,7 +36,7 @@ from lakerunner_sampling.shapes import (
     quoted,
     text,
 )
-from resources.lake.columns import CHQ_STREAM
+from resources.lake.columns import CHQ_OBJECT, CHQ_STREAM
 from resources.lake.segment_file import OVERFLOW_COLUMNS, MappedColumn, label_map_metadata, read_label_map
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,10 @@ class LakeShape:
         for file in files:
             mapped, held = self._footer(file) if maps else ((), schema)
             alike.setdefault(self._selected(mapped, held, wanted), []).append(file)
-        return " UNION ALL ".join(f"SELECT {chosen} FROM {parquet(each)}" for chosen, each in alike.items())
+        others = f" WHERE {CHQ_OBJECT} NOT IN {(*wanted.without, -1)}" if wanted.without else ""
+        return " UNION ALL ".join(
+            f"SELECT {chosen} FROM {parquet(each)}{others}" for chosen, each in alike.items()
+        )
 
     def _footer(self, file: str) -> tuple[tuple[MappedColumn, ...], pa.Schema]:
         footer = pq.read_metadata(file, filesystem=self._files)

@@ -63,6 +63,8 @@ class Wanted:
 
     columns: frozenset[str] = frozenset(SPAN_COLUMNS)
     attributes: tuple[Attribute, ...] = ()
+    without: tuple[int, ...] = ()
+    """Raw objects whose spans are left out; only segments of the lake know them."""
 
     def __post_init__(self) -> None:
         unknown = sorted(self.columns - set(SPAN_COLUMNS))

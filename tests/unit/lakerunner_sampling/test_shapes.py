@@ -90,9 +90,14 @@ def raw(spans: Sequence[Span], path: Path) -> str:
     return str(path)
 
 
-def segment(spans: Sequence[Span], path: Path) -> str:
-    decoded = decode_traces(request(spans).SerializeToString(), Place(1, 0, 1), DecodeOptions()).table
-    write_span_segment([decoded], path, SegmentIdentity("acme", "eu", "traces", BASE_NS, "s1"))
+def segment(spans: Sequence[Span], path: Path, others: Sequence[Span] = ()) -> str:
+    """Write the spans of raw object 1, and others of raw object 2."""
+    decoded = [
+        decode_traces(request(each).SerializeToString(), Place(number, 0, 1), DecodeOptions()).table
+        for number, each in ((1, spans), (2, others))
+        if each
+    ]
+    write_span_segment(decoded, path, SegmentIdentity("acme", "eu", "traces", BASE_NS, "s1"))
     return str(path)
 
 
@@ -152,6 +157,17 @@ def test_decisions_are_those_of_the_canonical_table(name: str, spans: list[Span]
         assert len({row[column] for *_, row in wanted.values()}) == 2, f"{column} tells nothing"
     if isinstance(shape, AutomqRawShape):
         assert shape.rejected == 2, "one in each file, and all others were read"
+
+
+def test_spans_that_came_with_an_earlier_commit_count_once(spans: list[Span], tmp_path: Path) -> None:
+    half, policies = len(spans) // 2, read_policies(yaml.safe_dump(POLICIES).encode()).policy_set()
+    first = segment(spans[:half], tmp_path / "first.parquet")
+    merged = segment(spans[:half], tmp_path / "merged.parquet", spans[half:])
+    limits = StateLimits(tmp_path / "scratch", readable=(tmp_path,), threads=1)
+    with TraceState(policies, LakeShape(), limits) as state:
+        state.add(Commit(1, [first]))
+        state.add(Commit(2, [merged], without=(1,)))
+        assert sum(state.everything().column("span_count").to_pylist()) == len(spans)
 
 
 @pytest.mark.parametrize("name", WRITERS)
