@@ -14,6 +14,12 @@ from resources.settings import Settings
 from tests.support.stack_fixture import start_stack, stop_stack
 
 ORGS = ("north", "south", "west")
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests of the one stack last: it need not idle while others run stacks of their own."""
+    items.sort(key=lambda one: one.path.is_relative_to(HERE) and "stack" in getattr(one, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")
