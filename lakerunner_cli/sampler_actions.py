@@ -22,6 +22,7 @@ from lakerunner_cli.command import CommandError
 from lakerunner_cli.progress import Progress
 from lakerunner_cli.query_output import bar, sparkline
 from lakerunner_query.api.shared.times import moment_ns
+from lakerunner_query.errors import InvalidRequestError
 from lakerunner_sampling.aggregate import StateLimits
 from lakerunner_sampling.backtest import BUCKETS, Report, Spans, Verdict, backtest, one_trace
 from lakerunner_sampling.config import AppConfig, SamplerConfig, make_shape, read_config_file
@@ -171,7 +172,7 @@ def _source(args: Namespace, config: SamplerConfig | None) -> Iterator[tuple[Spa
 def _moment(text: str, now: int) -> int:
     try:
         return moment_ns(text, now)
-    except ValueError as error:
+    except InvalidRequestError as error:
         raise CommandError(str(error)) from error
 
 
@@ -196,7 +197,8 @@ def _found(
 
 def _matching(pattern: str) -> list[str]:
     """Return the files of a pattern, which `Path.glob` would refuse where it is absolute."""
-    return sorted(str(Path(each).absolute()) for each in glob(pattern, recursive=True))  # noqa: PTH207
+    found = map(Path, glob(pattern, recursive=True))  # noqa: PTH207
+    return sorted(str(each.absolute()) for each in found if each.is_file())
 
 
 def _table(name: str, config: SamplerConfig) -> Table:
@@ -205,7 +207,7 @@ def _table(name: str, config: SamplerConfig) -> Table:
     from lakerunner_sampling.follower import open_catalog
 
     try:
-        return open_catalog(config.table.properties).load_table(name)
+        return open_catalog(config.table.catalog, config.table.properties).load_table(name)
     except NoSuchTableError as error:
         raise CommandError(
             f"the catalog has no table {name}: name it as NAMESPACE.TABLE with --table"

@@ -125,7 +125,7 @@ def opened(settings: Settings, config: SamplerConfig) -> Iterator[Parts]:
         raise SettingsError("storage_type memory is for comparisons: run a sampler with storage_type iceberg")
     folder = _scratch(app.scratch or settings.data_dir / "sampler", f"{app.organization}-{app.name}")
     name = f"{config.table.namespace}.{config.table.table}"
-    follower = Follower(open_catalog(config.table.properties), name, config.table.shape)
+    follower = Follower(open_catalog(config.table.catalog, config.table.properties), name, config.table.shape)
     files = TableFiles(follower.table.io)
     shape = make_shape(config.table.shape, files)
     readable = _readable(settings, config, follower)
@@ -280,7 +280,8 @@ def _aggregates(parts: Parts, found: list[StoredDecision]) -> dict[str, Any] | N
             traces = whole.aggregate(id_array(rows), one.first_sequence, one.sequence)
         finally:
             whole.close()
-    shown = [{k: v for k, v in row.items() if k != "trace_id"} for row in traces.to_pylist()]
+    hidden = {"trace_id", "first_seq", "last_seq"}
+    shown = [{k: v for k, v in row.items() if k not in hidden} for row in traces.to_pylist()]
     return shown[0] if shown else None
 
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 KEPT_MANIFESTS = 4096
 FILES_AT_ONCE = 64
 LAKE = "lake"
-CATALOG = "lakerunner"
-"""Name of a catalog that has no other; that of open tables."""
 _log = logging.getLogger(__name__)
 
 
@@ -59,7 +57,7 @@ class TableFile:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """Part of a manifest's entry that is kept: a small one, since there are many."""
+    """Entry of a manifest, in the little that is remembered of it."""
 
     file: TableFile
     snapshot_id: int
@@ -90,9 +88,9 @@ class Footers(Protocol):
         """Return a segment's facts; None if the file is gone."""
 
 
-def open_catalog(properties: Mapping[str, str]) -> Catalog:
-    """Open a catalog by pyiceberg's properties; `catalog-name` is the name in a SQL catalog's rows."""
-    return load_catalog(properties.get("catalog-name", CATALOG), **properties)
+def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
+    """Open a catalog by pyiceberg's properties; a SQL catalog keeps its name in its rows."""
+    return load_catalog(name, **properties)
 
 
 class Follower:

@@ -75,7 +75,7 @@ class SamplerOptions:
 
 @dataclass(slots=True)
 class Progress:
-    """Counts of a sampler, for `/metrics` and probes."""
+    """Work of a sampler so far, for `/metrics` and probes."""
 
     counts: Counter[str] = field(default_factory=Counter)
     sequence: int = 0
@@ -341,9 +341,10 @@ class Sampler:
             raise ClaimLostError
         self.record = reached
         self.progress.sequence, self.progress.watermark_ns = commit.sequence, self._watermark_ns
-        kept = int(found.rows["is_kept"].sum())
+        first = found.rows[found.rows["revision"] == 1]
+        kept = int(first["is_kept"].sum())
         self.progress.count("decisions_total", kept, decision="kept")
-        self.progress.count("decisions_total", len(found.rows) - kept, decision="dropped")
+        self.progress.count("decisions_total", len(first) - kept, decision="dropped")
         self.progress.count("duplicates_total", int((~ours).sum()))
         if made:
             self._on_batches()

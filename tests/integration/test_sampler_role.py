@@ -26,7 +26,7 @@ pytestmark = pytest.mark.integration
 def url(tmp_path: Path, postgres_index: PostgresIndex, index_dsn: str) -> Iterator[str]:
     postgres_index.create_organisation("acme")
     table = make_table(tmp_path)
-    append(table, SpanRow(1, 1, 0), SpanRow(2, 1, 0, error=True))
+    append(table, *(SpanRow(1, span, 0) for span in range(1, 40)), SpanRow(2, 1, 0, error=True))
     append(table, SpanRow(2, 2, 1), SpanRow(9, 1, 60))
     exports = f'{{name: file, type: file, path: "{tmp_path}/out"}}'
     text = CONFIG.format(folder=tmp_path, name="s", redis="", exports=exports)
@@ -37,8 +37,9 @@ def url(tmp_path: Path, postgres_index: PostgresIndex, index_dsn: str) -> Iterat
         "LAKERUNNER_SAMPLER_PORT": str(port), "LAKERUNNER_SAMPLER_POLL_S": "0.1",
     }  # fmt: skip
     log = (tmp_path / "log").open("wb")
+    command = ["-m", "lakerunner_cli.main", "sampler", "run", "--config", f"{tmp_path}/sampler.yaml"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "lakerunner_cli.main", "sampler", "run", f"--config={tmp_path}/sampler.yaml"],
+        [sys.executable, *command],
         env=environment, stdout=log, stderr=log,
     )  # fmt: skip
     try:

@@ -58,7 +58,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Table]:
     append(table, SpanRow(BIG, 3, 1.0, 0.1, parent=2, service="db", error=True), SpanRow(7, 1, 1.0))
     append(table, SpanRow(BIG, 4, 9.0, parent=1), SpanRow(10, 99, 9.0))
     session = DuckSession(DuckLimits(128, 2, folder / "spill", (folder,)))
-    follower = Follower(open_catalog(catalog_properties(folder)), NAME, "canonical")
+    follower = Follower(open_catalog("lakerunner", catalog_properties(folder)), NAME, "canonical")
     follower.refresh()
     yield Table(Loader(follower, CanonicalShape(), session, folder / "decoded"), session)
     session.close()

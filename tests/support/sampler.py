@@ -43,7 +43,9 @@ class Driven:
     sampler: Sampler = field(init=False)
 
     def __post_init__(self) -> None:
-        self.follower = Follower(open_catalog(catalog_properties(self.folder)), NAME, "canonical")
+        self.follower = Follower(
+            open_catalog("lakerunner", catalog_properties(self.folder)), NAME, "canonical"
+        )
         self.limits = StateLimits(
             self.folder / f"scratch-{self.owner}", self.inactivity_s * SECOND, 600 * SECOND, 1000, 64, 1,
             (self.folder,),

@@ -37,6 +37,7 @@ def test_the_data_directory_may_stand_before_the_command(command: str, tmp_path:
         "query": ["SELECT 1"],
         "rules": ["list"],
         "sampler": ["explain", "0af7651916cd43dd8448eb211c80319c"],
+        "tables": ["list"],
         "trace": ["4bf92f3577b34da6"],
     }
     parse = _parser().parse_args

@@ -19,7 +19,7 @@ def table(tmp_path: Path) -> Table:
 
 
 def follow(tmp_path: Path, shape: str = "canonical", **options: object) -> Follower:
-    follower = Follower(open_catalog(catalog_properties(tmp_path)), NAME, shape, **options)  # type: ignore[arg-type]
+    follower = Follower(open_catalog("lakerunner", catalog_properties(tmp_path)), NAME, shape, **options)  # type: ignore[arg-type]
     follower.refresh()
     return follower
 
