@@ -19,10 +19,10 @@ def frozen(dsn: str) -> Iterator[None]:
         server = psutil.Process(connection.info.backend_pid).parent()
     assert server is not None
     processes = [server, *server.children(recursive=True)]
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            os.kill(process.pid, signal.SIGSTOP)
     try:
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):  # the connection's own may have ended by now
+                os.kill(process.pid, signal.SIGSTOP)
         yield
     finally:
         for process in processes:
