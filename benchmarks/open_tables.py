@@ -1,4 +1,4 @@
-"""What open tables cost: a plain column of values, the expression instead of it, and following the index.
+"""Open tables are measured: a plain column of values, the expression instead, and following the index.
 
 `python -m benchmarks.open_tables`. Bytes are those of a segment of an hour and of a day of gauges and
 counters (the corpus of P9), with and without `chq_value` as doubles; seconds are those of one sum in DuckDB;

@@ -37,7 +37,7 @@ class Wanted:
     built: tuple[RuleHour, ...]
     """Rules that the hours were derived by so far."""
     by: str = ""
-    """What derives them, with its version; empty: nothing can be added to what it derived."""
+    """Rules that derive them, with their versions; empty: nothing can be added to the derived samples."""
 
     @property
     def is_nothing(self) -> bool:

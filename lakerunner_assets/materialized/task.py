@@ -38,7 +38,7 @@ class DeriveUnit(HourUnit):
     most_series: int = 0
     """Series that a rule may have in an hour."""
     standing: Standing | None = None
-    """What was derived before; `own` is what was added since. None: `own` is all."""
+    """Cells derived before; `own` is what was added since. None: `own` is all."""
 
 
 @dataclass(frozen=True, slots=True)

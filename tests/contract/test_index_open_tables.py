@@ -1,4 +1,4 @@
-"""What the index promises to open tables, whoever keeps it."""
+"""Contract of the index with open tables, in PostgreSQL and in memory."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ policies:
 
 @dataclass(frozen=True)
 class Child:
-    """What one process is to do."""
+    """Orders for one process."""
 
     dsn: str
     folder: Path

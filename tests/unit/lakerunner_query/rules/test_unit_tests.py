@@ -248,7 +248,7 @@ def test_a_sample_before_the_last_one_is_an_error(tmp_path: Path) -> None:
 
 
 def test_rules_see_no_samples_of_later_evaluations(tmp_path: Path) -> None:
-    """What is recorded for a time before the evaluation is there after it only."""
+    """Samples recorded for a time before the evaluation are there after it only."""
     rules = (
         "groups: [{name: one, query_offset: 1m, rules: [{record: early, expr: sum(up)}]}, "
         "{name: two, rules: [{record: seen, expr: early}]}]"
